@@ -49,6 +49,12 @@
     X(line_restarts, "the rest of a line begins at its start")                                                         \
     X(line_again, "a stream of lines parked inside a revision begins it again")                                        \
     X(line_without_prev, "a line that cannot be written is omitted, and its watcher continues")                        \
+    X(gateway_carry_lost, "bytes that do not fill a group of base64 are lost where a piece of a message ends")         \
+    X(gateway_number_restarts, "a number that comes in two pieces begins with the second")                             \
+    X(page_closed_early, "a row of a revision in slices counts as its last")                                           \
+    X(page_left_open, "the end of a revision in slices is not told if its last row is not wanted")                     \
+    X(page_all_used, "events of a revision that did not fit into a message are passed")                                \
+    X(page_place_lost, "the place inside a revision is that of the first event of the last message")                   \
     X(line_shown_before, "lines of a transaction, but for the last, carry the revision before")                        \
     X(resumed_behind, "a stream of lines that resumes from a revision begins after it")                                \
     X(resumed_by_slice, "a client that resumes from a huge revision counts as having it if a slice has one event")     \

@@ -176,8 +176,10 @@ enum line_result delivery_line(struct delivery *delivery, struct watcher *watche
     if (!send_line(delivery, stream, line))
         return LINE_NO_ROOM;
     delivery->n_events += any;
+    if (BELFRY_MUTANT(page_all_used))
+        *used = part->n;
     if (*used > 0)
-        delivery_line_pass(stream, part->batch, part->events[*used - 1]);
+        delivery_line_pass(stream, part->batch, part->events[BELFRY_MUTANT(page_place_lost) ? 0 : *used - 1]);
     return LINE_GIVEN;
 }
 

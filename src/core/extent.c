@@ -83,6 +83,8 @@ static bool solo_slice(struct delivery *delivery, struct watcher *watcher, const
     for (uint32_t i = delivery_line_place(stream, slice->rev) - slice->first_sub; i < slice->n_events; i++) {
         bool is_in = range_has(&range, batch_key(slice, &slice->events[i]));
         bool is_last = !slice->more && i + 1 == slice->n_events; /* its line, or one without an event, says so */
+        is_last =
+            (is_last && !(BELFRY_MUTANT(page_left_open) && !is_in)) || (BELFRY_MUTANT(page_closed_early) && is_in);
         struct lines_part part = {.batch = slice, .events = &i, .n = is_in, .open = !is_last};
         uint32_t used;
         if (delivery->turn->work == 0)

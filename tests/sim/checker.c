@@ -88,6 +88,16 @@ static void begin_lines(struct watch *watch)
     watch->asked.id = 0;
 }
 
+/* The same for pages, which are whole revisions. */
+static void begin_pages(struct watch *watch)
+{
+    begin_lines(watch);
+    watch->facts.picks = watch->asked.pin != 0 ? checker_watch_picks_key : NULL;
+    watch->facts.piecewise = false;
+    watch->asked.resumed = watch->resumed = false;
+    watch->asked.fragment = true;
+}
+
 static void on_create_sent(struct checker_stream *stream, const Etcdserverpb__WatchCreateRequest *request)
 {
     const struct history *history = stream->checker->history;
@@ -111,6 +121,8 @@ static void on_create_sent(struct checker_stream *stream, const Etcdserverpb__Wa
     belfry_list_append(&stream->watches, &watch->node);
     if (stream->kind == CHECKER_LINES)
         begin_lines(watch);
+    else if (stream->kind == CHECKER_PAGES)
+        begin_pages(watch);
     else if (stream->first_asked == NULL)
         stream->first_asked = watch;
     stream->any_explicit |= watch->explicit_id != 0;
@@ -121,6 +133,11 @@ static void on_create_sent(struct checker_stream *stream, const Etcdserverpb__Wa
 void checker_stream_is_guarded(struct checker_stream *stream)
 {
     stream->guarded = true;
+}
+
+void checker_stream_is_translated(struct checker_stream *stream)
+{
+    stream->translated = true;
 }
 
 void checker_stream_resumes(struct checker_stream *stream, bool has_all)
@@ -305,9 +322,10 @@ static bool on_progress_all(struct checker_stream *stream, const struct belfry_w
 
 static bool on_progress_one(struct watch *watch, const struct belfry_wire_watch *head)
 {
-    bool asked = watch->facts.piecewise && watch->stream->progress_sent > 0;
+    bool of_lines = checker_is_of_lines(watch->stream->kind);
+    bool asked = of_lines && watch->stream->progress_sent > 0;
     watch->stream->checker->counts.progress_one++;
-    if (watch->facts.piecewise)
+    if (of_lines)
         watch->progress_owed = false;
     if (!watch->asked.progress_notify && !asked)
         return checker_watch_wrong(watch, "progress at %lld was not asked for", (long long)head->header.revision);
@@ -385,10 +403,18 @@ static void add_piece(struct checker_stream *stream, const struct belfry_wire_wa
     stream->checker->counts.fragments++;
 }
 
+/* The last page of a revision may have no event. */
 static bool piece_belongs(const struct checker_stream *stream, const struct belfry_wire_watch *head)
 {
     return head->watch_id == stream->piece.watch_id && same_header(&head->header, &stream->piece.header) &&
-           !head->created && !head->canceled && head->n_events > 0;
+           !head->created && !head->canceled &&
+           (head->n_events > 0 || (stream->kind == CHECKER_PAGES && !head->fragment));
+}
+
+/* The rest of the revision is gone, and its client is told so. */
+static bool ends_pages(const struct checker_stream *stream, const struct belfry_wire_watch *head)
+{
+    return stream->kind == CHECKER_PAGES && head->canceled && head->compact_revision != 0;
 }
 
 /* Pieces joined are a message, too, with the events of all in order. */
@@ -418,6 +444,8 @@ static bool on_first_piece(struct checker_stream *stream, const struct belfry_wi
 
 static bool on_message(struct checker_stream *stream, const struct belfry_wire_watch *head, struct belfry_bytes message)
 {
+    if (ends_pages(stream, head))
+        belfry_buf_clear(&stream->pieces);
     bool inside = belfry_buf_len(&stream->pieces) > 0;
     if (head->header.cluster_id != HISTORY_CLUSTER_ID && head->compact_revision == 0)
         return stream_wrong(stream, "a response of cluster %llx", (unsigned long long)head->header.cluster_id);
@@ -557,7 +585,7 @@ static void stream_finish(struct checker_stream *stream)
         return;
     belfry_list_each (node, &stream->watches) {
         checker_watch_finish(checker_watch_of(node));
-        if (stream->kind == CHECKER_LINES && checker_watch_of(node)->state == COMPACTED)
+        if (checker_is_of_lines(stream->kind) && checker_watch_of(node)->state == COMPACTED)
             checker_watch_wrong(checker_watch_of(node), "was told its last line, and its stream never ended");
     }
     finish_progress(stream);

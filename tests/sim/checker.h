@@ -35,6 +35,10 @@
  * - the watch may be told compacted at C, too, if revision C - 1 has an event whose previous value may be missing, or
  *   if a revision below C was sent in part and has more events, even if not for this watch. Then the stream ends.
  *
+ * A stream of pages has a message for each revision (dialect.h). It is a stream of lines, too, but: a message that is not
+ * the last of its revision is a fragment, and the last may have no event; a watch never resumes inside a revision; pins are
+ * of keys. It may be told compacted between two fragments: then what came of the revision counts as not sent.
+ *
  * A violation of a watch is reported once; then the watch is ignored.
  *
  * Thread: owner.
@@ -78,12 +82,20 @@ void checker_capped(struct checker *checker, int64_t rev);
 
 /* `name` is copied (up to 31 characters) and appears in sentences. Streams with negative explicit watch ids cannot be
  * judged; do not ask for any. */
-enum checker_kind { CHECKER_TIER, CHECKER_DIRECT, CHECKER_LINES };
+enum checker_kind { CHECKER_TIER, CHECKER_DIRECT, CHECKER_LINES, CHECKER_PAGES };
+static inline bool checker_is_of_lines(enum checker_kind kind)
+{
+    return kind == CHECKER_LINES || kind == CHECKER_PAGES;
+}
+
 struct checker_stream *checker_stream_open(struct checker *checker, const char *name, enum checker_kind kind);
 
 /* Rights are asked for on this stream: creates may be refused, and watches canceled, for want of a right. guard.h
  * judges whether rightly. */
 void checker_stream_is_guarded(struct checker_stream *stream);
+
+/* Its messages were translated and written anew: their events say the same, in bytes of their own. */
+void checker_stream_is_translated(struct checker_stream *stream);
 
 /* A WatchRequest has been sent. */
 void checker_stream_sent(struct checker_stream *stream, struct belfry_bytes request);

@@ -46,6 +46,7 @@ struct checker_stream {
     int64_t last_auto;                /* id; -1: none yet */
     bool any_explicit;
     bool guarded; /* rights are asked for */
+    bool translated;
     bool wronged; /* later messages cannot be assigned any more */
     bool has_all; /* of lines: of the next create */
     size_t progress_sent, progress_answered;
@@ -105,6 +106,7 @@ const char *checker_watch_text(const struct watch *watch, char *text, size_t siz
 
 /* Of lines: has an event the value that is pinned, before or after? */
 bool checker_watch_picks(const struct judge_event *event, unsigned pin);
+bool checker_watch_picks_key(const struct judge_event *event, unsigned pin); /* of pages: is its key pinned? */
 
 /* One function per kind of message. False: a violation, reported. */
 bool checker_watch_created(struct watch *watch, int64_t header_rev);

@@ -6,6 +6,7 @@
 
 #include "sim/cover.h"
 #include "sim/dialect.h"
+#include "sim/gateway.h"
 #include "sim/trace.h"
 #include "sim/verdict.h"
 #include "wire/write.h"
@@ -35,6 +36,8 @@ struct client {
     bool asked;        /* a watch of this stream */
     bool cut_off;      /* behind the line that was read last: nothing more comes of this stream */
     struct belfry_buf in, request;
+    struct belfry_buf raw;  /* by_gateway: what comes before that */
+    struct gateway gateway; /* of this stream */
     enum client_mode mode;
     bool settled;
     bool resumes; /* the next stream begins with what was saved */
@@ -108,20 +111,26 @@ static void suit_lines(struct client *client, struct belfry_wire_create *create)
 {
     struct sched *sched = client->opts.sched;
     const struct history *history = client->opts.history;
-    create->watch_id = sched_one_in(sched, 3) ? 0 : 1 + (int64_t)sched_below(sched, DIALECT_PINS);
+    bool pages = client->opts.kind == CHECKER_PAGES;
+    create->watch_id = sched_one_in(sched, 3) ? 0
+                       : pages                ? DIALECT_PINS + 1 + (int64_t)sched_below(sched, DIALECT_KEY_PINS)
+                                              : 1 + (int64_t)sched_below(sched, DIALECT_PINS);
     if (create->start_revision == 0)
         create->start_revision = history_head(history, history_now(history)) + 1;
     int64_t compacted = history_compacted(history, history_now(history));
     if (compacted > 0 && sched_one_in(sched, 4)) /* the one revision whose previous values nobody has */
         create->start_revision = compacted;
     create->fragment = sched_one_in(sched, 3); /* as one that has listed at that revision */
+    if (pages)
+        create->prev_kv = create->no_put = create->no_delete = false;
     checker_stream_resumes(client->stream, true);
 }
 
 /* A stream of lines has one. */
 static bool may_create(const struct client *client)
 {
-    return client->opts.lines ? !client->asked : checker_stream_watches(client->stream) < WATCHES_MAX;
+    return checker_is_of_lines(client->opts.kind) ? !client->asked
+                                                  : checker_stream_watches(client->stream) < WATCHES_MAX;
 }
 
 /* As things are now. */
@@ -130,6 +139,11 @@ static bool may_read(const struct client *client, const struct belfry_wire_creat
     struct auth *auth = client->opts.auth;
     struct rights_range range = rights_range_of(create->key, create->range_end);
     return auth == NULL || auth_had_right(auth, &client->who, range, auth_now(auth), auth_now(auth));
+}
+
+static bool is_of_lines(const struct client *client)
+{
+    return checker_is_of_lines(client->opts.kind);
 }
 
 static void create_watch(struct client *client)
@@ -147,10 +161,10 @@ static void create_watch(struct client *client)
     create.progress_notify = sched_one_in(sched, 3);
     create.no_put = sched_one_in(sched, 10);
     create.no_delete = sched_one_in(sched, 8);
-    if (client->opts.lines)
+    if (is_of_lines(client))
         suit_lines(client, &create);
     send_create(client, &create);
-    if ((create.start_revision == 0 || client->opts.lines) && sched_one_in(sched, 3))
+    if ((create.start_revision == 0 || is_of_lines(client)) && sched_one_in(sched, 3))
         send_progress(client); /* an answer below what created shows would be wrong */
 }
 
@@ -196,7 +210,7 @@ static void save_watches(struct client *client)
             .no_put = watch.no_put,
             .no_delete = watch.no_delete,
         };
-        if (client->opts.lines)
+        if (client->opts.kind == CHECKER_LINES)
             save_line(saved, &watch);
     }
 }
@@ -211,6 +225,8 @@ static void hang_up(struct client *client)
     client->stream = NULL;
     client->link = NULL;
     belfry_buf_clear(&client->in);
+    gateway_fini(&client->gateway);
+    gateway_init(&client->gateway);
     client->dial_ms = sched_now(sched) + sched_below(sched, 300);
 }
 
@@ -241,7 +257,7 @@ static void dial(struct client *client)
 {
     struct sched *sched = client->opts.sched;
     static const size_t windows[] = {1, 7, 60, 1000, 64 * 1024, 64 * 1024};
-    enum checker_kind kind = client->opts.lines ? CHECKER_LINES : CHECKER_TIER;
+    enum checker_kind kind = client->opts.kind;
     size_t window = client->settled ? 64 * 1024 : windows[sched_below(sched, 6)];
     client->who = choose_who(client);
     client->logs_in = false;
@@ -256,6 +272,8 @@ static void dial(struct client *client)
     client->stream = checker_stream_open(client->opts.checker, client->name, kind);
     if (client->opts.auth != NULL && kind != CHECKER_DIRECT)
         checker_stream_is_guarded(client->stream);
+    if (client->opts.by_gateway)
+        checker_stream_is_translated(client->stream);
     client->mode = CLIENT_READS;
     for (size_t i = 0; client->resumes && i < client->n_saved; i++) {
         if (!may_resume(client, &client->saved[i]))
@@ -291,10 +309,10 @@ static void on_message(struct client *client, struct belfry_bytes message)
      * then.
      */
     bool again = watch.watch_id >= 0 && watch.watch_id < 64 && (client->canceled >> watch.watch_id & 1) != 0;
-    if (watch.canceled && watch.compact_revision > 0 && !again && !client->opts.lines &&
+    if (watch.canceled && watch.compact_revision > 0 && !again && !is_of_lines(client) &&
         (client->settled || sched_one_in(sched, 2)))
         send_cancel(client, watch.watch_id);
-    if (client->opts.lines && watch.n_events > 0 && !client->settled)
+    if (is_of_lines(client) && watch.n_events > 0 && !client->settled)
         client->cut_off = sched_one_in(sched, 8); /* between any two lines, those of one revision too */
 }
 
@@ -303,7 +321,13 @@ static void read_some(struct client *client)
     struct sched *sched = client->opts.sched;
     if (client->mode == CLIENT_STALLS)
         return;
-    link_read(client->link, client->mode == CLIENT_TRICKLES ? 1 + sched_below(sched, 8) : SIZE_MAX, &client->in);
+    link_read(client->link, client->mode == CLIENT_TRICKLES ? 1 + sched_below(sched, 8) : SIZE_MAX,
+              client->opts.by_gateway ? &client->raw : &client->in);
+    if (client->opts.by_gateway) {
+        COVER_BY(gateway, belfry_buf_len(&client->raw) > 0);
+        gateway_pass(&client->gateway, belfry_buf_bytes(&client->raw), &client->in);
+        belfry_buf_clear(&client->raw);
+    }
     for (struct belfry_blob *message;
          !verdict_failed() && !client->cut_off && (message = link_cut(&client->in)) != NULL;) {
         on_message(client, belfry_blob_bytes(message));
@@ -324,7 +348,7 @@ static void cancel_one(struct client *client)
 {
     struct sched *sched = client->opts.sched;
     size_t n = checker_stream_watches(client->stream);
-    if (n == 0 || client->opts.lines)
+    if (n == 0 || is_of_lines(client))
         return;
     cancel_watch(client, sched_below(sched, n));
 }
@@ -402,7 +426,7 @@ static uint64_t client_step(void *arg)
     }
     if (now >= client->quit_ms) {
         client->quit_ms = BELFRY_NEVER;
-        for (size_t i = checker_stream_watches(client->stream); i-- > 0 && !client->opts.lines;)
+        for (size_t i = checker_stream_watches(client->stream); i-- > 0 && !is_of_lines(client);)
             cancel_watch(client, i);
     }
     uint64_t due = client->mode == CLIENT_STALLS ? BELFRY_NEVER : link_client_due(client->link);
@@ -418,6 +442,7 @@ struct client *client_create(const struct client_opts *opts)
         abort();
     client->opts = *opts;
     client->quit_ms = BELFRY_NEVER;
+    gateway_init(&client->gateway);
     snprintf(client->name, sizeof(client->name), "client%u", opts->number);
     client->actor = sched_add(opts->sched, ACTOR_PLAIN, client_step, client);
     return client;
@@ -431,6 +456,8 @@ void client_destroy(struct client *client)
         hang_up(client);
     sched_remove(client->opts.sched, client->actor);
     belfry_buf_fini(&client->in);
+    belfry_buf_fini(&client->raw);
+    gateway_fini(&client->gateway);
     belfry_buf_fini(&client->request);
     free(client);
 }

@@ -23,8 +23,9 @@ struct client_opts {
     struct history *history;
     unsigned number;
     void *user;
-    bool lines;        /* of streams of lines: one watch each */
-    struct auth *auth; /* NULL: the cluster has none */
+    enum checker_kind kind; /* TIER, or of streams of lines: one watch each */
+    bool by_gateway;        /* TIER: its messages come as lines of JSON (gateway.h) */
+    struct auth *auth;      /* NULL: the cluster has none */
     unsigned auth_user;
     bool by_name; /* it needs no token */
     /* A stream somewhere, as `who`: of lines, if *kind says so, otherwise it is told there whether it is etcd's own;

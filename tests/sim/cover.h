@@ -50,6 +50,10 @@
     X(lines_lost, "line that lacks what was before")                                                                   \
     X(lines_resumed, "stream of lines resumed from a revision it was shown")                                           \
     X(lines_resumed_inside, "stream of lines resumed from a revision it has a part of")                                \
+    X(gateway, "bytes of a stream through the JSON gateway")                                                           \
+    X(pages, "message for a revision")                                                                                 \
+    X(pages_open, "message that is not the last of its revision")                                                      \
+    X(pages_last_empty, "last message of a revision without an event")                                                 \
     X(lines_ended, "stream of lines ended behind its last line")                                                       \
     X(refused, "create refused")                                                                                       \
     X(preempted, "thread preempted inside a turn")                                                                     \

@@ -15,17 +15,18 @@ static const struct response_identity identity = {.cluster_id = HISTORY_CLUSTER_
 
 static const struct {
     const char *name, *value;
-} pins[DIALECT_PINS] = {{"shade", "red"}, {"shade", "green"}, {"shade", "blue"}, {"parity", "odd"}, {"parity", "even"}};
+} pins[DIALECT_PINS + DIALECT_KEY_PINS] = {{"shade", "red"},   {"shade", "green"}, {"shade", "blue"}, {"parity", "odd"},
+                                           {"parity", "even"}, {"place", "odd"},   {"place", "even"}};
 
 struct belfry_bytes dialect_pin_name(unsigned pin)
 {
-    assert(pin >= 1 && pin <= DIALECT_PINS);
+    assert(pin >= 1 && pin <= DIALECT_PINS + DIALECT_KEY_PINS);
     return belfry_bytes_str(pins[pin - 1].name);
 }
 
 struct belfry_bytes dialect_pin_value(unsigned pin)
 {
-    assert(pin >= 1 && pin <= DIALECT_PINS);
+    assert(pin >= 1 && pin <= DIALECT_PINS + DIALECT_KEY_PINS);
     return belfry_bytes_str(pins[pin - 1].value);
 }
 
@@ -66,6 +67,14 @@ bool dialect_value_pinned(unsigned pin, struct belfry_bytes value)
     return is_pinned(pin, attribute_of_value(value, dialect_pin_name(pin)));
 }
 
+bool dialect_key_pinned(unsigned pin, struct belfry_bytes key)
+{
+    unsigned sum = 0;
+    for (size_t i = 0; i < key.len; i++)
+        sum += (unsigned char)key.data[i];
+    return pin == 0 || DIALECT_PINS + 1 + sum % 2 == pin;
+}
+
 /* The KeyValue that the event leaves behind; empty: none. */
 static struct belfry_bytes kv_after(const struct batch *batch, const struct batch_event *event)
 {
@@ -81,6 +90,12 @@ static struct belfry_bytes kv_after(const struct batch *batch, const struct batc
 void dialect_attribute(const struct batch *batch, uint32_t event, struct belfry_bytes name, struct belfry_bytes *before,
                        struct belfry_bytes *after)
 {
+    if (belfry_bytes_equal(name, dialect_pin_name(DIALECT_PINS + 1))) {
+        bool odd = dialect_key_pinned(DIALECT_PINS + 1, batch_key(batch, &batch->events[event]));
+        *before = (struct belfry_bytes){0};
+        *after = dialect_pin_value(odd ? DIALECT_PINS + 1 : DIALECT_PINS + 2);
+        return;
+    }
     *before = attribute_of(batch_prev_kv(batch, &batch->events[event]), name);
     *after = attribute_of(kv_after(batch, &batch->events[event]), name);
 }
@@ -122,11 +137,75 @@ enum belfry_err dialect_event(const struct dialect_watch *watch, const struct ba
     return err;
 }
 
+/* Up to `most` of the part's events that are pinned; the array is the caller's, with room for so many. Returns their
+ * number; *used: how many of the part's events lie before the next one. */
+static uint32_t pick_page(const struct dialect_watch *watch, const struct lines_part *part, uint32_t most,
+                          uint32_t *events, uint32_t *used)
+{
+    uint32_t n = 0, i = 0;
+    for (; i < part->n; i++) {
+        bool pinned = dialect_key_pinned(watch->pin, batch_key(part->batch, &part->batch->events[part->events[i]]));
+        if (pinned && n == most)
+            break;
+        if (pinned)
+            events[n++] = part->events[i];
+    }
+    *used = i;
+    return n;
+}
+
 static enum belfry_err control(const struct belfry_wire_watch *watch, struct belfry_blob **out)
 {
     enum belfry_err err = belfry_blob_alloc(response_control_size(watch), out);
     if (err == BELFRY_OK)
         response_control(watch, belfry_blob_edit(*out));
+    return err;
+}
+
+/* Its last field says whether it is open. */
+static enum belfry_err page_of(const struct response_pick *pick, bool open, struct belfry_blob **out)
+{
+    static const uint8_t fragment[] = {7 << 3, 1};
+    struct response_opts opts = {.header_rev = pick->batch->rev};
+    bool cut;
+    size_t size = response_size(&identity, &opts, pick, &cut), more = open ? sizeof(fragment) : 0;
+    enum belfry_err err = belfry_blob_alloc(size + more, out);
+    if (err != BELFRY_OK)
+        return err;
+    uint8_t *to = belfry_blob_edit(*out);
+    response_write(&identity, &opts, pick, size, to);
+    memcpy(to + size, fragment, more);
+    response_prefix(to, (uint32_t)(size + more - RESPONSE_PREFIX));
+    return BELFRY_OK;
+}
+
+static enum belfry_err last_page(int64_t rev, struct belfry_blob **out)
+{
+    struct belfry_wire_watch watch = {.header = {.cluster_id = identity.cluster_id,
+                                                 .member_id = identity.member_id,
+                                                 .revision = rev,
+                                                 .raft_term = identity.raft_term}};
+    return control(&watch, out);
+}
+
+enum belfry_err dialect_revision(const struct dialect_watch *watch, const struct lines_part *part, uint32_t most,
+                                 int64_t *part_rev, uint32_t *used, struct belfry_blob **out)
+{
+    uint32_t *events = calloc(part->n + 1, sizeof(*events));
+    if (events == NULL)
+        abort();
+    uint32_t n = pick_page(watch, part, most, events, used);
+    bool open = part->open || *used < part->n;
+    struct response_pick pick = {.batch = part->batch, .events = events, .n = n};
+    enum belfry_err err = BELFRY_OK;
+    *out = NULL;
+    if (n > 0)
+        err = page_of(&pick, open, out);
+    else if (!open && *part_rev == part->batch->rev)
+        err = last_page(part->batch->rev, out);
+    if (err == BELFRY_OK && n > 0 && open)
+        *part_rev = part->batch->rev;
+    free(events);
     return err;
 }
 

@@ -23,6 +23,7 @@ struct served {
     uint64_t watched_past; /* as of exchange_conn */
     enum tier_stream kind;
     struct dialect_watch watch; /* of lines */
+    int64_t part_rev;           /* of pages, as dialect_revision() has it */
     size_t told;                /* room */
     size_t seen;                /* the link's room, when `told` was last decided; with auth */
     struct auth_who who;
@@ -48,6 +49,12 @@ static bool is_judged(const struct served *served)
     return served->message_len <= SMALL || served->guard.permit != NULL;
 }
 
+/* The last page of a revision may have no event. */
+static bool ends_revision(const struct served *served, const struct belfry_wire_watch *watch)
+{
+    return served->kind == TIER_STREAM_PAGES && watch->header.revision == served->part_rev;
+}
+
 /* A whole message has been written: a stale tier must not have said progress; its client must have had the right. */
 static void judge(struct served *served)
 {
@@ -55,9 +62,10 @@ static void judge(struct served *served)
     if (belfry_scan_watch(belfry_buf_bytes(&served->message), &watch) != BELFRY_OK)
         verdict_fail("%s: a response cannot be read", served->server->opts->name);
     else if (watch.n_events > 0 && served->guard.permit != NULL)
-        guard_wrote(&served->guard, served->kind == TIER_STREAM_LINES ? served->line_id : watch.watch_id,
+        guard_wrote(&served->guard, served->kind != TIER_STREAM_GRPC ? served->line_id : watch.watch_id,
                     served->server->turn_ms);
-    else if (served->began_stale && watch.n_events == 0 && !watch.created && !watch.canceled)
+    else if (served->began_stale && watch.n_events == 0 && !watch.created && !watch.canceled &&
+             !ends_revision(served, &watch))
         verdict_fail("%s: progress %lld was told while stale", served->server->opts->name,
                      (long long)watch.header.revision);
 }
@@ -132,6 +140,20 @@ static enum belfry_err line_event(void *user, const struct batch *batch, uint32_
     return err;
 }
 
+static enum belfry_err page_revision(void *user, const struct lines_part *part, uint32_t *used,
+                                     struct belfry_blob **out)
+{
+    struct served *served = user;
+    if (refused(served->server))
+        return BELFRY_ERR_NOMEM;
+    uint32_t most = 1 + (uint32_t)sched_below(served->server->opts->sched, 4);
+    enum belfry_err err = dialect_revision(&served->watch, part, most, &served->part_rev, used, out);
+    COVER_BY(pages, err == BELFRY_OK && *out != NULL);
+    COVER_BY(pages_open, err == BELFRY_OK && *out != NULL && (part->open || *used < part->n));
+    COVER_BY(pages_last_empty, err == BELFRY_OK && *out != NULL && part->n == 0);
+    return err;
+}
+
 static enum belfry_err line_progress(void *user, int64_t rev, struct belfry_blob **out)
 {
     struct served *served = user;
@@ -154,6 +176,14 @@ static bool attribute(void *user, const struct batch *batch, uint32_t event, str
 
 static const struct lines lines = {
     .event = line_event, .progress = line_progress, .lost = line_lost, .write = write_stream};
+
+static const struct lines pages = {
+    .revision = page_revision, .progress = line_progress, .lost = line_lost, .write = write_stream};
+
+static bool is_of_lines(const struct served *served)
+{
+    return served->kind != TIER_STREAM_GRPC;
+}
 
 /* ---- streams ---- */
 
@@ -225,7 +255,7 @@ static void suit_lines(struct served *served, struct stream_create *request)
     served->watch.prev_kv = (request->flags & WATCHER_PREV_KV) != 0;
     served->watch.pin = (unsigned)request->watch_id;
     request->watch_id = 0;
-    request->resumed = (request->flags & WATCHER_FRAGMENT) != 0;
+    request->resumed = served->kind == TIER_STREAM_LINES && (request->flags & WATCHER_FRAGMENT) != 0;
     request->flags &= (uint8_t)~WATCHER_FRAGMENT;
     if (served->watch.pin != 0) {
         request->pin_name = dialect_pin_name(served->watch.pin);
@@ -247,7 +277,7 @@ static enum belfry_err create_watch(struct served *served, const Etcdserverpb__W
           (long long)worker_position(served->server->worker), (long long)request.start_rev,
           (request.flags & WATCHER_FRAGMENT) != 0 ? " fragment" : "", served->serial);
     cover_start(served->server, request.start_rev);
-    if (served->kind == TIER_STREAM_LINES)
+    if (is_of_lines(served))
         suit_lines(served, &request);
     served->watched_past = worker_past(served->server->worker);
     enum belfry_err err = stream_create(served->server->worker, served->stream, &request);
@@ -313,7 +343,7 @@ static enum belfry_err create_asked(struct served *served, struct belfry_bytes b
 static enum belfry_err expel(struct served *served, const struct guard_order *order)
 {
     size_t bytes;
-    if (served->kind == TIER_STREAM_LINES || stream_inside_since(served->stream, &bytes) != 0) {
+    if (is_of_lines(served) || stream_inside_since(served->stream, &bytes) != 0) {
         COVER(rights_expelled_inside);
         return BELFRY_ERR_DENIED;
     }
@@ -436,8 +466,9 @@ static void serve_room(struct served *served)
 static bool open_stream(struct served *served, uint64_t now)
 {
     struct worker *worker = served->server->worker;
-    enum belfry_err err = served->kind == TIER_STREAM_LINES
-                              ? stream_open_lines(worker, served, &lines, now, &served->stream)
+    enum belfry_err err = is_of_lines(served)
+                              ? stream_open_lines(worker, served, served->kind == TIER_STREAM_PAGES ? &pages : &lines,
+                                                  now, &served->stream)
                               : stream_open(worker, served, now, &served->stream);
     if (err == BELFRY_OK)
         stream_set_client(served->stream, served->serial % CLIENTS);

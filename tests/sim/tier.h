@@ -72,7 +72,7 @@ bool tier_up(const struct tier *tier);
 bool tier_ready(const struct tier *tier);
 
 /* A stream on one of its workers, of the client `who`; NULL: it is not ready. */
-enum tier_stream { TIER_STREAM_GRPC, TIER_STREAM_LINES };
+enum tier_stream { TIER_STREAM_GRPC, TIER_STREAM_LINES, TIER_STREAM_PAGES };
 struct link *tier_dial(struct tier *tier, struct actor *client, size_t window, enum tier_stream kind,
                        const struct auth_who *who);
 

@@ -161,6 +161,14 @@ static struct link *dial_up(void *user, struct actor *client)
     return dial_level(world, place->level - 1, client, window);
 }
 
+/* What a client speaks. */
+static enum checker_kind pick_kind(struct sched *sched)
+{
+    if (!sched_one_in(sched, 3))
+        return CHECKER_TIER;
+    return sched_one_in(sched, 2) ? CHECKER_PAGES : CHECKER_LINES;
+}
+
 static struct link *dial_any(void *user, struct actor *client, size_t window, const struct auth_who *who,
                              enum checker_kind *kind)
 {
@@ -168,6 +176,8 @@ static struct link *dial_any(void *user, struct actor *client, size_t window, co
     struct tier *tier = world->tiers[sched_below(world->sched, world->n_tiers)];
     if (*kind == CHECKER_LINES)
         return tier_dial(tier, client, window, TIER_STREAM_LINES, who);
+    if (*kind == CHECKER_PAGES)
+        return tier_dial(tier, client, window, TIER_STREAM_PAGES, who);
     *kind = sched_one_in(world->sched, 6) ? CHECKER_DIRECT : CHECKER_TIER;
     if (*kind == CHECKER_DIRECT)
         return gate_dial(world->gate, UINT32_MAX, client, window);
@@ -296,7 +306,8 @@ static void build(struct world *world)
                                    .checker = world->checker,
                                    .history = world->history,
                                    .number = (unsigned)world->n_clients,
-                                   .lines = sched_one_in(world->sched, 3),
+                                   .kind = pick_kind(world->sched),
+                                   .by_gateway = sched_one_in(world->sched, 4),
                                    .user = world,
                                    .auth = world->auth,
                                    .dial = dial_any};
@@ -304,6 +315,7 @@ static void build(struct world *world)
             opts.auth_user = 1 + (unsigned)sched_below(world->sched, AUTH_USERS - 1);
             opts.by_name = sched_one_in(world->sched, 3);
         }
+        opts.by_gateway = opts.by_gateway && opts.kind == CHECKER_TIER;
         world->clients[world->n_clients] = client_create(&opts);
     }
     if (world->opts.recipe.reads)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/base64.h"
+#include "base/sim.h"
 #include "json/json.h"
 
 #define FIRST_LEVELS 4
@@ -230,7 +231,7 @@ static enum belfry_err put_base64(struct json_pour *pour, struct belfry_bytes by
     size_t whole = pour->left == 0 ? bytes.len : bytes.len / 3 * 3;
     if (err == BELFRY_OK && whole > 0)
         err = belfry_base64_encode(BELFRY_BASE64_STANDARD, belfry_bytes_of(bytes.data, whole), out);
-    for (size_t i = whole; i < bytes.len; i++)
+    for (size_t i = whole; i < bytes.len && !BELFRY_MUTANT(gateway_carry_lost); i++)
         pour->carry[pour->n_carry++] = (uint8_t)bytes.data[i];
     return err;
 }
@@ -359,6 +360,8 @@ static enum belfry_err pass_run(struct json_pour *pour, struct belfry_bytes byte
 enum belfry_err json_pour_pass(struct json_pour *pour, struct belfry_bytes bytes, struct belfry_buf *out)
 {
     enum belfry_err err = BELFRY_OK;
+    if (BELFRY_MUTANT(gateway_number_restarts))
+        pour->varint = 0;
     for (size_t i = 0; i < bytes.len && err == BELFRY_OK;) {
         if (pour->depth == 0)
             return BELFRY_ERR_PROTOCOL;
