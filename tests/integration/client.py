@@ -24,8 +24,10 @@ def go_binary(name):
     return full
 
 
-LIBBELFRY, CLIENTV3, ETCD3, GATEWAY = "libbelfry", "clientv3", "python3-etcd3", "the JSON gateway"  # who a recorder may be made with
-PYTHON = {ETCD3: "pyrecorder.py", GATEWAY: "gwrecorder.py"}
+# who a recorder may be made with
+LIBBELFRY, CLIENTV3, ETCD3, GATEWAY, SSE = "libbelfry", "clientv3", "python3-etcd3", "the JSON gateway", "Server-Sent Events"
+PYTHON = {ETCD3: "pyrecorder.py", GATEWAY: "gwrecorder.py", SSE: "sserecorder.py"}
+CANNOT_ASK = (ETCD3, SSE)  # for progress
 
 
 def recorder_argv(client):
@@ -41,7 +43,8 @@ def to_hex(key):
 class Recorder:
     """tests/programs/recorder: one session, its watches, and a record of all they were given. With go=True the same by
     etcd's own clientv3 (tests/go/gorecorder), with client=ETCD3 by python3-etcd3 (tests/programs/pyrecorder.py), with client=GATEWAY
-    over the JSON gateway (tests/programs/gwrecorder.py): these know only some of the commands."""
+    over the JSON gateway (tests/programs/gwrecorder.py), with client=SSE by Server-Sent Events (tests/programs/sserecorder.py): these know
+    only some of the commands."""
 
     def __init__(self, endpoints, record, options=(), ns=None, go=False, client=LIBBELFRY):
         self.record = str(record)

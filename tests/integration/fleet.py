@@ -9,7 +9,7 @@ from collections import Counter
 import history
 import procs
 from checker import FollowCheck, Spec, Verdict, WatchCheck, parse
-from client import ETCD3, LIBBELFRY, Recorder
+from client import CANNOT_ASK, ETCD3, LIBBELFRY, SSE, Recorder
 from patience import Patience
 
 COMPACTED, REWOUND = "BELFRY_ERR_COMPACTED", "BELFRY_ERR_REWOUND"
@@ -77,7 +77,9 @@ class TierSpec(Spec):
     def from_rev(self, number, rev):
         """The same watch again, from `rev` on."""
         options = {**self.options, "rev": str(rev)}
-        return TierSpec(number, self.kind, self.key, self.end, first=rev, follow=self.follow, **options)
+        again = TierSpec(number, self.kind, self.key, self.end, first=rev, follow=self.follow, **options)
+        again.bare = self.bare
+        return again
 
 
 LAG = 1000  # revisions
@@ -227,9 +229,11 @@ def specs_of(index, n, client=LIBBELFRY, first=1):
     they begin, which is what happens next: python3-etcd3 must be told, of the others every second is if it is not 1."""
     options = [{}, {"prev_kv": "true"}, {"no_put": "true"}, {"no_delete": "true"}, {"progress_notify": "true"},
                {"prev_kv": "true", "progress_notify": "true"}, {"prev_kv": "true", "no_delete": "true"}]
+    if client == SSE:  # it has no such options
+        options = [{}]
     if client == ETCD3:  # its filters do not work
         options = [o for o in options if "no_put" not in o and "no_delete" not in o]
-    whole = {"prev_kv": "true"} if index % 2 == 0 else {"progress_notify": "true"}
+    whole = {} if client == SSE else {"prev_kv": "true"} if index % 2 == 0 else {"progress_notify": "true"}
 
     def begin(i):
         return {"first": first, **({"rev": str(first)} if client == ETCD3 or (first > 1 and i % 2) else {})}
@@ -241,12 +245,14 @@ def specs_of(index, n, client=LIBBELFRY, first=1):
             specs.append(TierSpec(i, "prefix", b"/w/g%d/" % group, **chosen))
         elif i == 5:
             specs.append(TierSpec(i, "interval", b"/w/g%d/k05" % group, b"/w/g%d/k" % (group + 1), **chosen))
-        elif i == 6 and client == LIBBELFRY:
+        elif i == 6 and client in (LIBBELFRY, SSE):
             specs.append(TierSpec(i, "prefix", b"/w/g%d/" % group, follow=True, first=first))
         elif i % 10 == 7:
             specs.append(TierSpec(i, "prefix", b"/w/g%d/k%02d" % (group, key // 10), **chosen))
         else:
             specs.append(TierSpec(i, "key", b"/w/g%d/k%03d" % (group, key), **chosen))
+    for spec in specs:
+        spec.bare = client == SSE
     return specs
 
 
@@ -287,7 +293,8 @@ class Fleet:
 
     def ask_progress(self):
         for w in self.awake():
-            w.recorder.command("progress")
+            if w.client not in CANNOT_ASK:
+                w.recorder.command("progress")
 
     def wait(self, wanted, compacted, timeout=CATCH_UP_S):
         """wanted(watchers) -> {first number: revision}. Returns how many were opened again meanwhile."""

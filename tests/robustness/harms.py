@@ -7,7 +7,7 @@ import time
 from collections import namedtuple
 
 import procs
-from client import CLIENTV3, ETCD3, GATEWAY, LIBBELFRY
+from client import CANNOT_ASK, CLIENTV3, ETCD3, GATEWAY, LIBBELFRY, SSE
 
 # targets: what may be drawn, "tier", "node", "above" (a way from a tier, or from the clients, to what is above them) or None;
 # short_s and long_s: how long it lasts beside what begin() takes, (from, to), in a short run (None: never) and with --soak;
@@ -234,8 +234,8 @@ def compact_far(machine, _):
 
 
 def nobody_told(machine, _, begun):
-    # python3-etcd3 knows no progress by asking: what it resumes from may be long ago, and rightly gone.
-    n = sum(w.reopen_ended(machine.compacted) for w in machine.fleet.awake() if w.client != ETCD3)
+    # Who knows no progress by asking may resume from long ago, which is rightly gone.
+    n = sum(w.reopen_ended(machine.compacted) for w in machine.fleet.awake() if w.client not in CANNOT_ASK)
     assert n == 0, f"{n} watches were told of a compaction that did not concern them"
 
 
@@ -255,7 +255,7 @@ def delete_many(machine, _):
 
 def stall(machine, _):
     """One client of each kind hangs, on tiers that the seed decides."""
-    kinds = (LIBBELFRY, CLIENTV3, ETCD3, GATEWAY)
+    kinds = (LIBBELFRY, CLIENTV3, ETCD3, GATEWAY, SSE)
     chosen = [machine.rng.choice([w for w in machine.fleet.all if w.client == kind]) for kind in kinds]
     for w in chosen:
         w.recorder.stop()

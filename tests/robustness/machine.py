@@ -9,7 +9,7 @@ from pathlib import Path
 import evidence
 import growth
 import procs
-from client import CLIENTV3, ETCD3, GATEWAY, LIBBELFRY, Writer, write
+from client import CANNOT_ASK, CLIENTV3, ETCD3, GATEWAY, LIBBELFRY, SSE, Writer, write
 from fleet import GROUPS, Fleet, Tally, TierSpec, Truth, check_records, write_the_last
 from patience import Patience
 from sampler import Sampler
@@ -74,7 +74,7 @@ class Machine:
     # ---- watchers ----
 
     def open_fleet(self, first):
-        kinds = [LIBBELFRY, CLIENTV3, ETCD3, GATEWAY] + ([LIBBELFRY] if self.soak else [])
+        kinds = [LIBBELFRY, CLIENTV3, ETCD3, GATEWAY, SSE] + ([LIBBELFRY] if self.soak else [])
         places = [(self.tree.tiers[level - 1], kind) for kind in kinds for level in self.levels]
         if self.tree.steady:
             places += [(self.tree.steady, LIBBELFRY), (self.tree.steady, CLIENTV3)]
@@ -110,7 +110,7 @@ class Machine:
         self.n_reopened += w.reopen_ended(self.compacted)
         if w.behind({0: rev}):
             return False
-        if w.client == ETCD3:  # cannot ask
+        if w.client in CANNOT_ASK:
             return True
         each = {n: rev for n, spec in w.current.items() if not spec.follow}
         if not w.behind(each, "place"):
@@ -125,7 +125,7 @@ class Machine:
 
     def newcomer(self, i):
         """A watch that begins in the past: in the log, in the history on disk, or below that, on a level of its turn."""
-        can_ask = [w for w in self.fleet.all if w.client != ETCD3]  # for progress, by which is seen that it has caught up
+        can_ask = [w for w in self.fleet.all if w.client not in CANNOT_ASK]  # for progress, by which is seen that it has caught up
         w = can_ask[i % len(can_ask)]
         numbers = w.tier.numbers()
         oldest, log = numbers["replica"]["history_oldest"], numbers["log"]["oldest"]
