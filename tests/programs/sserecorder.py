@@ -4,7 +4,8 @@ that watches are given, in the same form, for the same checker. An event says ke
 
     sserecorder.py ENDPOINT RECORD
 
-Commands on stdin, each answered with "ok ..." or "no ...": watch N KIND KEY END [rev=R], follow N KIND KEY END, status, stats, quit. Keys in hex, "-"
+Commands on stdin, each answered with "ok ..." or "no ...": watch N KIND KEY END [rev=R], follow N KIND KEY END, close N,
+status, stats, quit. Keys in hex, "-"
 being the empty one. A follow begins with the state, and is given it anew when its place is lost.
 
 Each watch is a GET on a connection of its own. When it breaks, it is opened again with the id of its last message. Every second one asks for its range
@@ -90,6 +91,9 @@ class Watch:
             answer = http.client.HTTPResponse(sock)
             answer.begin()
             assert answer.status == 200, answer.read()
+            with recorder.lock:
+                recorder.creates += not self.is_created
+                self.is_created = True  # where it begins is known before the head is sent
             fields = {}
             while (raw := answer.readline()).endswith(b"\n"):
                 name, _, value = raw[:-1].decode().partition(": ")
@@ -105,9 +109,8 @@ class Watch:
 
     def take(self, event, id, data):
         """Under the lock. False: the watch is over."""
-        if not self.is_created:
-            self.is_created = True
-            self.recorder.creates += 1
+        if self.state != "open":
+            return False
         if event == "reset" and not self.follow:
             needed = int(self.id.split("-")[0]) + 2 if self.id else 1
             self.recorder.record.write(f"X {self.number} {us()} BELFRY_ERR_COMPACTED {needed} {self.rev} compacted\n")
@@ -185,9 +188,16 @@ class Recorder:
         with self.lock:
             return "ok" + "".join(f" {w.number}:{w.state}:{w.rev}:{w.n_events}:{w.place}:0:{w.err}" for _, w in sorted(self.watches.items()))
 
+    def close(self, number):
+        with self.lock:
+            self.watches[number].state = "closed"
+        return "ok"
+
     def obey(self, words):
         if words[0] in ("watch", "follow"):
             return self.open(words[0] == "follow", *words[1:])
+        if words[0] == "close":
+            return self.close(int(words[1]))
         if words[0] == "status":
             return self.status()
         return f"ok creates={self.creates}" if words[0] == "stats" else f"no such command: {words[0]}"
