@@ -51,6 +51,8 @@
     X(line_without_prev, "a line that cannot be written is omitted, and its watcher continues")                        \
     X(gateway_carry_lost, "bytes that do not fill a group of base64 are lost where a piece of a message ends")         \
     X(gateway_number_restarts, "a number that comes in two pieces begins with the second")                             \
+    X(several_found_twice, "a key that two ranges of a watcher have is found for each of them")                        \
+    X(several_last_lost, "of several ranges the last one is not watched")                                              \
     X(page_closed_early, "a row of a revision in slices counts as its last")                                           \
     X(page_left_open, "the end of a revision in slices is not told if its last row is not wanted")                     \
     X(page_all_used, "events of a revision that did not fit into a message are passed")                                \

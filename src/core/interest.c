@@ -735,7 +735,7 @@ static enum belfry_err several_make(struct interest *interest, const struct inte
     struct several_node *several = several_create(&ranges->hull, name, ranges->n);
     if (several == NULL)
         return BELFRY_ERR_NOMEM;
-    for (size_t i = 0; i < ranges->n; i++) {
+    for (size_t i = 0; i < ranges->n - BELFRY_MUTANT(several_last_lost); i++) {
         enum belfry_err err = several_add_member(interest, several, &ranges->list[i]);
         if (err != BELFRY_OK) {
             several_destroy(interest, several);
@@ -786,7 +786,7 @@ static enum belfry_err several_find(struct interest *interest, const struct rang
 {
     belfry_list_each (link, &range->several) {
         struct several_node *several = belfry_container(link, struct several_member, link)->of;
-        if (several->found == interest->lookups)
+        if (several->found == interest->lookups && !BELFRY_MUTANT(several_found_twice))
             continue;
         several->found = interest->lookups;
         enum belfry_err err = found_add(interest, &several->node, population);

@@ -35,9 +35,9 @@
  * - the watch may be told compacted at C, too, if revision C - 1 has an event whose previous value may be missing, or
  *   if a revision below C was sent in part and has more events, even if not for this watch. Then the stream ends.
  *
- * A stream of pages has a message for each revision (dialect.h). It is a stream of lines, too, but: a message that is not
- * the last of its revision is a fragment, and the last may have no event; a watch never resumes inside a revision; pins are
- * of keys. It may be told compacted between two fragments: then what came of the revision counts as not sent.
+ * A stream of pages has a message for each revision (dialect.h). It is a stream of lines, too, but: a message that is
+ * not the last of its revision is a fragment, and the last may have no event; a watch never resumes inside a revision;
+ * pins are of keys. It may be told compacted between two fragments: then what came of the revision counts as not sent.
  *
  * A violation of a watch is reported once; then the watch is ignored.
  *

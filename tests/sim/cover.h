@@ -52,6 +52,7 @@
     X(lines_resumed_inside, "stream of lines resumed from a revision it has a part of")                                \
     X(gateway, "bytes of a stream through the JSON gateway")                                                           \
     X(pages, "message for a revision")                                                                                 \
+    X(pages_several, "watcher of several ranges")                                                                      \
     X(pages_open, "message that is not the last of its revision")                                                      \
     X(pages_last_empty, "last message of a revision without an event")                                                 \
     X(lines_ended, "stream of lines ended behind its last line")                                                       \

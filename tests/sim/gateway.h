@@ -1,8 +1,8 @@
 /* tests/sim/gateway.h
  *
- * gateway: what etcd's JSON gateway makes of a stream, and what its client reads: messages become lines of JSON piece by
- * piece, as they come (json_pour), and lines become messages again (json_read). So the checker judges what a client of
- * the gateway has.
+ * gateway: what etcd's JSON gateway makes of a stream, and what its client reads: messages become lines of JSON piece
+ * by piece, as they come (json_pour), and lines become messages again (json_read). So the checker judges what a client
+ * of the gateway has.
  *
  * Thread: the one thread of the simulator.
  */

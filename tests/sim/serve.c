@@ -264,6 +264,42 @@ static void suit_lines(struct served *served, struct stream_create *request)
     stream_set_progress(served->server->worker, served->stream, 200 + sched_below(sched, 2000));
 }
 
+/* A range as two that together have its keys, some of them twice; of one key, or an empty one: not at all. */
+struct halves {
+    struct range ranges[2];
+    struct belfry_buf middle, before;
+};
+
+static void halves_fini(struct halves *halves)
+{
+    belfry_buf_fini(&halves->middle);
+    belfry_buf_fini(&halves->before);
+}
+
+static void append_key(struct belfry_buf *to, struct belfry_bytes key, char more)
+{
+    bool is_none = key.len == 1 && key.data[0] == '\0';
+    if (belfry_buf_append(to, key.data, is_none ? 0 : key.len) != BELFRY_OK ||
+        belfry_buf_append(to, &more, 1) != BELFRY_OK)
+        abort();
+}
+
+static void halve(struct served *served, struct stream_create *request, struct halves *halves)
+{
+    struct sched *sched = served->server->opts->sched;
+    if (served->kind != TIER_STREAM_PAGES || served->watch.pin != 0 || request->range_end.len == 0 ||
+        sched_one_in(sched, 2))
+        return;
+    append_key(&halves->middle, request->key, 'm');
+    append_key(&halves->before, request->key, sched_one_in(sched, 2) ? 'c' : 'm');
+    if (!range_read(request->key, belfry_buf_bytes(&halves->middle), &halves->ranges[0]) ||
+        !range_read(belfry_buf_bytes(&halves->before), request->range_end, &halves->ranges[1]))
+        return;
+    COVER(pages_several);
+    request->ranges = halves->ranges;
+    request->n_ranges = 2;
+}
+
 static enum belfry_err create_watch(struct served *served, const Etcdserverpb__WatchCreateRequest *create)
 {
     struct stream_created created = {.id = -1};
@@ -279,8 +315,11 @@ static enum belfry_err create_watch(struct served *served, const Etcdserverpb__W
     cover_start(served->server, request.start_rev);
     if (is_of_lines(served))
         suit_lines(served, &request);
+    struct halves halves = {.middle = {0}};
+    halve(served, &request, &halves);
     served->watched_past = worker_past(served->server->worker);
     enum belfry_err err = stream_create(served->server->worker, served->stream, &request);
+    halves_fini(&halves);
     if (err == BELFRY_OK && served->guard.permit != NULL)
         guard_created(&served->guard, created.is_there ? created.id : -1, request.key, request.range_end);
     served->line_id = created.id;
