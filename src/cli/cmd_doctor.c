@@ -318,10 +318,8 @@ static bool read_command(struct doctor *d, char *why)
     struct belfry_endpoint *list;
     size_t n;
     const char *upstream = flags->value[FLAG_UPSTREAM], *key = flags->value[FLAG_WRITE_KEY];
-    if (form_choose(flags, isatty(STDOUT_FILENO) == 1, &d->form, why) != BELFRY_OK)
-        return false;
-    snprintf(why, FLAGS_WHY, "doctor has no -w: use --output json");
-    if (d->form != FORM_TABLE && d->form != FORM_LINES)
+    if (form_choose(flags, isatty(STDOUT_FILENO) == 1, &d->form, why) != BELFRY_OK ||
+        form_refuse_etcds(d->form, "doctor", why) != BELFRY_OK)
         return false;
     snprintf(why, FLAGS_WHY, "--write-key: name a key that does not exist, of 1 to %d bytes", DOCTOR_TEXT - 1);
     if (key != NULL && (key[0] == '\0' || strlen(key) >= DOCTOR_TEXT))

@@ -61,10 +61,9 @@ enum exit_code cmd_health(const struct flags *flags)
     char why[FLAGS_WHY > HTTP_GET_WHY ? FLAGS_WHY : HTTP_GET_WHY];
     struct http_page page = {0};
     enum form form;
-    if (form_choose(flags, isatty(STDOUT_FILENO) == 1, &form, why) != BELFRY_OK)
+    if (form_choose(flags, isatty(STDOUT_FILENO) == 1, &form, why) != BELFRY_OK ||
+        form_refuse_etcds(form, "health", why) != BELFRY_OK)
         return report_usage(why);
-    if (form != FORM_TABLE && form != FORM_LINES)
-        return report_usage("health has no -w: use --output json");
     const char *path = flags_on(flags, FLAG_READY) ? "/readyz" : "/livez";
     int timeout_ms = (int)flags_ms(flags, FLAG_COMMAND_TIMEOUT);
     enum belfry_err err = http_get(flags->value[FLAG_ADMIN], path, timeout_ms, &page, why);

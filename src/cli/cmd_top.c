@@ -495,10 +495,9 @@ enum exit_code cmd_top(const struct flags *flags)
     struct top top = {.admin = flags->value[FLAG_ADMIN], .timeout_ms = (int)flags_ms(flags, FLAG_COMMAND_TIMEOUT)};
     char why[FLAGS_WHY];
     enum form form;
-    if (form_choose(flags, isatty(STDOUT_FILENO) == 1, &form, why) != BELFRY_OK)
+    if (form_choose(flags, isatty(STDOUT_FILENO) == 1, &form, why) != BELFRY_OK ||
+        form_refuse_etcds(form, "top", why) != BELFRY_OK)
         return report_usage(why);
-    if (form != FORM_TABLE && form != FORM_LINES)
-        return report_usage("top has no -w: use --output json");
     if (!choose_table(flags, &top, why))
         return report_usage(why);
     int64_t interval = flags_ms(flags, FLAG_INTERVAL);

@@ -27,10 +27,9 @@ enum exit_code cmd_tree(const struct flags *flags)
     char why[FLAGS_WHY > HTTP_GET_WHY ? FLAGS_WHY : HTTP_GET_WHY];
     struct http_page page = {0};
     enum form form;
-    if (form_choose(flags, isatty(STDOUT_FILENO) == 1, &form, why) != BELFRY_OK)
+    if (form_choose(flags, isatty(STDOUT_FILENO) == 1, &form, why) != BELFRY_OK ||
+        form_refuse_etcds(form, "tree", why) != BELFRY_OK)
         return report_usage(why);
-    if (form != FORM_TABLE && form != FORM_LINES)
-        return report_usage("tree has no -w: use --output json");
     const char *path = form == FORM_LINES ? "/debug/tree" : "/debug/tree?format=text";
     enum belfry_err err = http_get(admin, path, (int)flags_ms(flags, FLAG_COMMAND_TIMEOUT), &page, why);
     if (err == BELFRY_OK && page.status != 200) {

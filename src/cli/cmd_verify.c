@@ -478,10 +478,9 @@ enum exit_code cmd_verify(const struct flags *flags)
     run = (struct run){.flags = flags, .n_watchers = (size_t)flags_number(flags, FLAG_WATCHERS)};
     run.report = (struct verify_report){.out = stdout, .terminal = isatty(STDOUT_FILENO) == 1};
     if (form_choose(flags, run.report.terminal, &run.report.form, why) != BELFRY_OK ||
-        choose_range(flags, &run.env.range, why) != BELFRY_OK)
+        choose_range(flags, &run.env.range, why) != BELFRY_OK ||
+        form_refuse_etcds(run.report.form, "verify", why) != BELFRY_OK)
         return report_usage(why);
-    if (run.report.form != FORM_TABLE && run.report.form != FORM_LINES)
-        return report_usage("verify has no -w: use --output json");
     const char *wrong = check_flags(flags, &run.env.range);
     if (wrong != NULL)
         return report_usage(wrong);

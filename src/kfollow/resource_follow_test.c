@@ -154,22 +154,24 @@ static void item(const char *key, const char *uid, int64_t rv)
     resource_on_item(bed.follow, bed.list.id, &object, bed.now);
 }
 
-static void listed(int64_t rv, uint64_t link)
+/* The list or the probe that is under way, whose id is taken, has ended. */
+static void list_ends(uint64_t *asked, int64_t rv, uint64_t link)
 {
-    uint64_t id = bed.list.id;
+    uint64_t id = *asked;
     assert_true(id != 0);
-    bed.list.id = 0;
+    *asked = 0;
     resource_on_listed(bed.follow, id, rv, link, bed.now);
     act();
 }
 
+static void listed(int64_t rv, uint64_t link)
+{
+    list_ends(&bed.list.id, rv, link);
+}
+
 static void probed(int64_t rv)
 {
-    uint64_t id = bed.probe.id;
-    assert_true(id != 0);
-    bed.probe.id = 0;
-    resource_on_listed(bed.follow, id, rv, LINK, bed.now);
-    act();
+    list_ends(&bed.probe.id, rv, LINK);
 }
 
 /* In steps of a tick. */

@@ -54,3 +54,11 @@ enum belfry_err form_choose(const struct flags *flags, bool terminal, enum form 
     }
     return BELFRY_OK;
 }
+
+enum belfry_err form_refuse_etcds(enum form form, const char *command, char *why)
+{
+    if (form == FORM_TABLE || form == FORM_LINES)
+        return BELFRY_OK;
+    snprintf(why, FLAGS_WHY, "%s has no -w: use --output json", command);
+    return BELFRY_ERR_INVALID;
+}

@@ -16,4 +16,8 @@ enum form {
 /* Errors: BELFRY_ERR_INVALID (both were given; the sentence is in why[0, FLAGS_WHY)). */
 BELFRY_NODISCARD enum belfry_err form_choose(const struct flags *flags, bool terminal, enum form *out, char *why);
 
+/* For a command that etcdctl does not have: its name is `command`. Errors: BELFRY_ERR_INVALID (-w was given; the
+ * sentence is in why). */
+BELFRY_NODISCARD enum belfry_err form_refuse_etcds(enum form form, const char *command, char *why);
+
 #endif

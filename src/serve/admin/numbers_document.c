@@ -95,11 +95,6 @@ static void write_kube(struct belfry_json *json, const struct worker_numbers *w)
     belfry_json_close(json, '}');
 }
 
-static void write_sse(struct belfry_json *json, const struct worker_numbers *w)
-{
-    write_part(json, "sse", "SSE", w);
-}
-
 static void write_latency(struct belfry_json *json, const struct latency *latency)
 {
     belfry_json_open(json, "latency", '{');
@@ -127,7 +122,7 @@ static void write_worker(struct belfry_json *json, const struct worker_numbers *
         write_part(json, "permit", "PERMIT", w);
         write_part(json, "uplink", "UPLINK", w);
         write_kube(json, w);
-        write_sse(json, w);
+        write_part(json, "sse", "SSE", w);
         write_latency(json, &w->latency);
     }
     belfry_json_close(json, '}');

@@ -220,9 +220,7 @@ void kube_lens_unpin(struct kube_forms *forms, const struct kube_lens *shown, co
 }
 
 /* The front of a pin's name; a label's key follows. */
-#define PIN_LETTER 'k' /* names of other dialects' pins begin with another */
 struct pin_front {
-    uint64_t letter;
     const struct kube_version *version; /* to compare: it may be gone */
     uint64_t serial;
     uint64_t field; /* its place; NOT_A_FIELD: a label */
@@ -231,10 +229,7 @@ struct pin_front {
 
 enum belfry_err kube_lens_pin_name(const struct kube_lens *lens, const struct kube_pin *pin, struct belfry_buf *out)
 {
-    struct pin_front front = {.letter = PIN_LETTER,
-                              .version = lens->version,
-                              .serial = lens_of(lens)->serial,
-                              .field = pin->is_field ? pin->field : NOT_A_FIELD};
+    struct pin_front front = {lens->version, lens_of(lens)->serial, pin->is_field ? pin->field : NOT_A_FIELD};
     enum belfry_err err = belfry_buf_append(out, &front, sizeof(front));
     if (err == BELFRY_OK && !pin->is_field)
         err = belfry_buf_append(out, pin->label.data, pin->label.len);

@@ -6,7 +6,6 @@
 
 #include "base/owner.h"
 #include "serve/sse/page_data.h"
-#include "json/json.h"
 
 #define PATH_EVENTS   "/v1/events"
 #define PATH_TICKET   "/v1/ticket"
@@ -166,12 +165,7 @@ static void answer_ticket(struct sse *sse, struct exchange *x, const struct exch
     fields[n++] = (struct belfry_http_field){belfry_bytes_str("content-type"), belfry_bytes_str("application/json")};
     fields[n++] = (struct belfry_http_field){belfry_bytes_str("cache-control"), belfry_bytes_str("no-store")};
     belfry_buf_init(&body);
-    struct belfry_json json = belfry_json_begin(&body);
-    belfry_json_open(&json, NULL, '{');
-    belfry_json_text(&json, "ticket", ticket);
-    belfry_json_int(&json, "expires_in", expires_in_s);
-    belfry_json_close(&json, '}');
-    if (belfry_json_finish(&json) == BELFRY_OK)
+    if (sse_text_ticket_data(ticket, (uint64_t)expires_in_s, &body) == BELFRY_OK)
         exchange_answer(x, 200, fields, n, belfry_buf_bytes(&body));
     else
         refuse(sse, x, head, 503, TEXT_NO_ROOM);

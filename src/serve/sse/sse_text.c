@@ -159,17 +159,21 @@ enum belfry_err sse_text_denied(const char *why, struct belfry_buf *out)
     return err != BELFRY_OK ? err : append_text(out, "\n\n");
 }
 
-enum belfry_err sse_text_ticket(struct belfry_bytes ticket, uint64_t expires_in_s, struct belfry_buf *out)
+enum belfry_err sse_text_ticket_data(struct belfry_bytes ticket, uint64_t expires_in_s, struct belfry_buf *out)
 {
-    enum belfry_err err = begin(out, "ticket", NULL);
     struct belfry_json json = belfry_json_begin(out);
-    if (err != BELFRY_OK)
-        return err;
     belfry_json_open(&json, NULL, '{');
     belfry_json_text(&json, "ticket", ticket);
     belfry_json_uint(&json, "expires_in", expires_in_s);
     belfry_json_close(&json, '}');
-    err = belfry_json_finish(&json);
+    return belfry_json_finish(&json);
+}
+
+enum belfry_err sse_text_ticket(struct belfry_bytes ticket, uint64_t expires_in_s, struct belfry_buf *out)
+{
+    enum belfry_err err = begin(out, "ticket", NULL);
+    if (err == BELFRY_OK)
+        err = sse_text_ticket_data(ticket, expires_in_s, out);
     return err != BELFRY_OK ? err : append_text(out, "\n\n");
 }
 

@@ -43,6 +43,9 @@ BELFRY_NODISCARD enum belfry_err sse_text_progress(const struct sse_id *id, stru
 BELFRY_NODISCARD enum belfry_err sse_text_reset(const struct sse_id *id, const char *reason, struct belfry_buf *out);
 
 BELFRY_NODISCARD enum belfry_err sse_text_denied(const char *why, struct belfry_buf *out);
+/* {"ticket":T,"expires_in":SECONDS}: the data of the message, and the answer to a request for a ticket. */
+BELFRY_NODISCARD enum belfry_err sse_text_ticket_data(struct belfry_bytes ticket, uint64_t expires_in_s,
+                                                      struct belfry_buf *out);
 BELFRY_NODISCARD enum belfry_err sse_text_ticket(struct belfry_bytes ticket, uint64_t expires_in_s,
                                                  struct belfry_buf *out);
 BELFRY_NODISCARD enum belfry_err sse_text_retry(uint64_t after_ms, struct belfry_buf *out);
