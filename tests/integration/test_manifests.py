@@ -182,7 +182,7 @@ def test_fields_are_those_of_kubernetes(rendered, overlay):
 
 def apply(kubectl, server, namespace=None, **kw):
     return procs.run([kubectl, "--server", f"https://127.0.0.1:{server.port}", "--certificate-authority",
-                      server.certs.path("ca.pem"), "--token", server.token, "apply", "-o", "name", "-f", "-",
+                      server.identity.cacert, "--token", server.token, "apply", "-o", "name", "-f", "-",
                       *(["--dry-run=server"] if namespace else [])], timeout=120, **kw)
 
 
