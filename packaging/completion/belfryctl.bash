@@ -29,7 +29,7 @@ _belfryctl()
     lease) flags='--keys --once' words='grant revoke timetolive list keep-alive' ;;
     member) flags='' words='list' ;;
     status) flags='' words='' ;;
-    top) flags='--admin --once --interval --clients --sort --limit --group --filter' words='' ;;
+    top) flags='--admin --once --interval --clients --hour --sort --limit --group --filter' words='' ;;
     tree) flags='--admin' words='' ;;
     health) flags='--admin --ready' words='' ;;
     doctor) flags='--prefix --from-key --admin --upstream --write-key' words='' ;;

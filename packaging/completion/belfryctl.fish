@@ -81,6 +81,7 @@ complete -c belfryctl -n '__fish_seen_subcommand_from doctor' -l write-key -x -d
 complete -c belfryctl -n '__fish_seen_subcommand_from top' -l once -d 'print once and end'
 complete -c belfryctl -n '__fish_seen_subcommand_from top' -l interval -x -d 'redraw this often; at least 200ms'
 complete -c belfryctl -n '__fish_seen_subcommand_from top' -l clients -d 'show what each client costs instead of watchers'
+complete -c belfryctl -n '__fish_seen_subcommand_from top' -l hour -d 'show the last hour instead of watchers'
 complete -c belfryctl -n '__fish_seen_subcommand_from top' -l sort -x -a 'lag sent age cpu memory calls connections' -d 'the largest lag, sent or age first; --clients: cpu, memory, calls, connections'
 complete -c belfryctl -n '__fish_seen_subcommand_from top' -l limit -x -d 'at most so many watchers or groups, up to 10000; of clients up to 1000'
 complete -c belfryctl -n '__fish_seen_subcommand_from top' -l group -x -a 'range peer state' -d 'count watchers by range, peer or state'

@@ -117,6 +117,7 @@ _belfryctl()
         '--once[print once and end]'
         '--interval=[redraw this often; at least 200ms]:TIME: '
         '--clients[show what each client costs instead of watchers]'
+        '--hour[show the last hour instead of watchers]'
         '--sort=[the largest lag, sent or age first; --clients: cpu, memory, calls, connections]:WHAT:(lag sent age cpu memory calls connections)'
         '--limit=[at most so many watchers or groups, up to 10000; of clients up to 1000]:N: '
         '--group=[count watchers by range, peer or state]:WHAT:(range peer state)'

@@ -37,9 +37,10 @@ struct top {
     int timeout_ms;
     int64_t limit;
     bool clients;                            /* a table of clients; else of watchers */
+    bool hour;                               /* the last hour is asked for, too, and shown instead */
     size_t watcher_sort, client_sort, group; /* in the words above */
     char filter[FILTER];
-    struct http_page numbers, table;
+    struct http_page numbers, table, last_hour;
     struct top_data data;
 };
 
@@ -105,12 +106,13 @@ static void forget(struct top *top)
     top_data_fini(&top->data);
     http_page_fini(&top->numbers);
     http_page_fini(&top->table);
+    http_page_fini(&top->last_hour);
 }
 
 /* On success what was there before is forgotten; on failure it is kept, and the reason is in why. */
 static enum belfry_err ask(struct top *top, char why[HTTP_GET_WHY])
 {
-    struct http_page numbers = {0}, table = {0};
+    struct http_page numbers = {0}, table = {0}, last_hour = {0};
     struct top_data data = {0};
     char path[FILTER * 3 + 128];
     if (top->clients)
@@ -120,6 +122,8 @@ static enum belfry_err ask(struct top *top, char why[HTTP_GET_WHY])
     enum belfry_err err = ask_page(top, "/debug/numbers", &numbers, why);
     if (err == BELFRY_OK)
         err = ask_page(top, path, &table, why);
+    if (err == BELFRY_OK && top->hour)
+        err = ask_page(top, "/debug/hour", &last_hour, why);
     if (err == BELFRY_OK) {
         snprintf(why, HTTP_GET_WHY, "%.128s: what answers there is no belfryd", top->admin);
         err = top_data_read(numbers.body, numbers.len, table.body, table.len, &data);
@@ -128,13 +132,21 @@ static enum belfry_err ask(struct top *top, char why[HTTP_GET_WHY])
         top_data_fini(&data);
         http_page_fini(&numbers);
         http_page_fini(&table);
+        http_page_fini(&last_hour);
         return err;
     }
     forget(top);
     top->numbers = numbers;
     top->table = table;
+    top->last_hour = last_hour;
     top->data = data;
     return BELFRY_OK;
+}
+
+/* NULL: the table is shown; also until the hour has come that was just asked for. */
+static const struct http_page *shown_hour(const struct top *top)
+{
+    return top->hour && top->last_hour.body != NULL ? &top->last_hour : NULL;
 }
 
 /* ---- once ---- */
@@ -159,9 +171,13 @@ static enum exit_code run_once(struct top *top, enum form form)
         print_document("numbers", &top->numbers);
         putchar(',');
         print_document(top->clients ? "clients" : "watchers", &top->table);
+        if (top->hour) {
+            putchar(',');
+            print_document("hour", &top->last_hour);
+        }
         puts("}");
     } else {
-        struct top_view view = {.sort = table_sort(top), .line_end = "\n"};
+        struct top_view view = {.sort = table_sort(top), .hour = shown_hour(top), .line_end = "\n"};
         top_screen_write(stdout, &top->data, &view);
     }
     return out_flush() == OUT_BROKEN ? EXIT_FAILED : EXIT_DONE;
@@ -240,9 +256,9 @@ static void describe_keys(const struct screen *screen, char *out, size_t len)
     size_t at = (size_t)snprintf(out, len, "%zu-%zu of %zu  ?:help s:sort(%s) ", n > 0 ? screen->first + 1 : 0, last, n,
                                  sort_word(top));
     if (top->clients)
-        snprintf(out + at, len - at, "c:watchers q:quit /:filter(%s)", top->filter);
+        snprintf(out + at, len - at, "c:watchers h:hour q:quit /:filter(%s)", top->filter);
     else
-        snprintf(out + at, len - at, "g:group(%s) c:clients q:quit /:filter(%s)",
+        snprintf(out + at, len - at, "g:group(%s) c:clients h:hour q:quit /:filter(%s)",
                  top->group == 0 ? "no" : groups[top->group], top->filter);
 }
 
@@ -283,6 +299,7 @@ static void draw(struct screen *screen)
     struct top_view view = {.elapsed_ms = screen->elapsed_ms, .columns = size.ws_col, .lines = size.ws_row};
     view.before = screen->has_before ? &screen->before : NULL;
     view.sort = table_sort(top);
+    view.hour = shown_hour(top);
     view.line_end = "\033[K\r\n";
     screen->page = top_screen_page(&top->data, &view);
     scroll_to(screen, screen->first);
@@ -399,8 +416,11 @@ static void press(struct screen *screen, int key)
         screen->mode = MODE_TABLE;
     } else if (key == 'q') {
         screen->over = true;
-    } else if (key == '?' || key == 'h') {
+    } else if (key == '?') {
         screen->mode = MODE_HELP;
+    } else if (key == 'h') {
+        screen->top->hour = !screen->top->hour;
+        ask_now(screen);
     } else if (key == '/') {
         screen->mode = MODE_TYPING;
         screen->typed[0] = '\0';
@@ -470,6 +490,7 @@ static bool choose_table(const struct flags *flags, struct top *top, char why[FL
     const char *sort = flags->value[FLAG_SORT], *group = flags->value[FLAG_GROUP], *filter = flags->value[FLAG_FILTER];
     int64_t most = flags_on(flags, FLAG_CLIENTS) ? CLIENTS_MAX : WATCHERS_MAX;
     top->clients = flags_on(flags, FLAG_CLIENTS);
+    top->hour = flags_on(flags, FLAG_HOUR);
     top->limit = flags_number(flags, FLAG_LIMIT);
     if (top->limit < 1 || top->limit > most)
         snprintf(why, FLAGS_WHY, "--limit: from 1 to %lld", (long long)most);

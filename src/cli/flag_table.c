@@ -424,6 +424,7 @@ static const struct belfry_opt_row flag_rows[] = {
     {FLAG_INTERVAL, "interval", TIME, .fallback = "2s", .on = ON(CMD_TOP),
      .help = "redraw this often; at least 200ms"},
     {FLAG_CLIENTS, "clients", BOOL, .on = ON(CMD_TOP), .help = "show what each client costs instead of watchers"},
+    {FLAG_HOUR, "hour", BOOL, .on = ON(CMD_TOP), .help = "show the last hour instead of watchers"},
     {FLAG_SORT, "sort", CHOICE("WHAT", "lag|sent|age|cpu|memory|calls|connections"), .on = ON(CMD_TOP),
      .help = "the largest lag, sent or age first; --clients: cpu, memory, calls, connections"},
     {FLAG_LIMIT, "limit", COUNT, .fallback = "50", .on = ON(CMD_TOP),

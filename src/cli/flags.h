@@ -98,6 +98,7 @@ enum flag {
     FLAG_WRITE_KEY,
     FLAG_INTERVAL,
     FLAG_CLIENTS,
+    FLAG_HOUR,
     FLAG_SORT,
     FLAG_GROUP,
     FLAG_FILTER,

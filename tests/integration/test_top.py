@@ -55,6 +55,9 @@ CLIENTS = {"clients": 1, "left_out": 0, "rows": [
      "bytes_out_per_s": 20}]}
 
 
+HOUR = {"every_s": 5, "columns": ["time_s", "deliveries", "watchers"], "first": 0, "rows": [[1, None, 2], [6, 700, 4], [11, 100, 4]]}
+
+
 class Admin(http.server.BaseHTTPRequestHandler):
     """Answers as its server's attributes say."""
     protocol_version = "HTTP/1.1"
@@ -72,6 +75,8 @@ class Admin(http.server.BaseHTTPRequestHandler):
             document = watchers(self.server.rows)
         elif self.path.startswith("/debug/clients"):
             document = CLIENTS
+        elif self.path.startswith("/debug/hour"):
+            document = HOUR
         body = self.server.body if self.server.body is not None else json.dumps(document).encode()
         time.sleep(self.server.delay)
         self.send_response(self.server.status)
@@ -148,6 +153,17 @@ def test_group_is_asked_for(serve):
     server, address = serve()
     top(address, "--once", "--group", "range")
     assert server.paths[1] == "/debug/watchers?sort=lag&limit=50&group=range"
+
+
+def test_the_last_hour_is_shown_instead_of_the_table(serve):
+    server, address = serve()
+    text = top(address, "--hour").stdout.decode()
+    assert re.search(r"^LAST HOUR +NOW +LARGEST   of 15s; a restart forgets it$", text, re.M), text
+    assert re.search(r"^deliveries +100/s +700/s +█▂$", text, re.M), text
+    assert "10.0.0.1" not in text
+    done = json.loads(top(address, "--hour", "--output", "json").stdout)
+    assert done["hour"] == HOUR and done["watchers"]["rows"]
+    assert server.paths.count("/debug/hour") == 2
 
 
 def test_clients_are_asked_for_and_shown(serve):
@@ -244,10 +260,15 @@ def test_live_screen_obeys_keys_and_leaves_the_terminal_as_it_was(serve):
     t.read_until(b"s:sort(memory) c:watchers")
     procs.wait_until(lambda: "/debug/clients?sort=memory&limit=50" in server.paths, 10)
     t.press(b"/10.0\n")
-    t.read_until(b"c:watchers q:quit /:filter(10.0)")
+    t.read_until(b"c:watchers h:hour q:quit /:filter(10.0)")
     procs.wait_until(lambda: "/debug/clients?sort=memory&limit=50&filter=10%2E0" in server.paths, 10)
     t.press(b"c")
     t.read_until(b"s:sort(sent) g:group(range)")
+    t.press(b"h")
+    t.read_until(b"LAST HOUR")
+    t.seen = b""
+    t.press(b"h")
+    t.read_until(b"LAG ")
     t.press(b"q")
     assert t.proc.wait(10) == 0
     assert t.read_until(b"\033[?1049l")
@@ -393,7 +414,7 @@ def test_top_fits_the_terminal_it_is_in(crowded, tmp_path, columns, names):
         assert all(len(line) <= columns for line in lines)
         rows = lines[7:23]
         assert all("synced" in row and "/services/" in row and "127.0.0.1:" in row for row in rows), rows
-        assert lines[23].startswith("1-16 of 60  ?:help s:sort(lag) g:group(no) c:clients q:quit /:filter()")
+        assert lines[23].startswith("1-16 of 60  ?:help s:sort(lag) g:group(no) c:clients h:hour q:quit /:filter()")
 
         t.press("s")
         sorted_by_sent = t.wait("s:sort(sent)")

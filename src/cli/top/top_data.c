@@ -84,6 +84,22 @@ static void read_troubles(struct top_numbers *n, yyjson_val *pools)
     }
 }
 
+static void read_dialects(struct top_numbers *n, yyjson_val *watchers)
+{
+    yyjson_val *name, *of;
+    size_t i, max;
+    if (watchers == NULL) /* an older tier */
+        return;
+    yyjson_obj_foreach(watchers, i, max, name, of)
+    {
+        if (n->n_dialects == TOP_DIALECTS)
+            return;
+        n->dialects[n->n_dialects].name = yyjson_get_str(name);
+        n->dialects[n->n_dialects++].watchers =
+            uint_of(of, "synced") + uint_of(of, "catching_up") + uint_of(of, "parked");
+    }
+}
+
 static void read_rejected(struct top_numbers *n, yyjson_val *rejected)
 {
     yyjson_val *reason, *number;
@@ -109,6 +125,7 @@ static void read_numbers(struct top_numbers *n, yyjson_val *root)
     READ_PART(LOG, yyjson_obj_get(root, "log"), n->log);
     read_troubles(n, yyjson_obj_get(root, "pools"));
     read_rejected(n, yyjson_obj_get(yyjson_obj_get(root, "summary"), "rejected"));
+    read_dialects(n, yyjson_obj_get(yyjson_obj_get(root, "summary"), "watchers"));
     yyjson_arr_foreach(yyjson_obj_get(root, "workers"), i, max, worker)
     {
         add_worker(n, worker);

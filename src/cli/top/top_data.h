@@ -17,8 +17,9 @@
 
 #include "serve/admin/numbers_table.h"
 
-#define TOP_BUCKETS 17 /* of the latency: the last one is unbounded */
-#define TOP_POOLS   16 /* of which troubles are read */
+#define TOP_BUCKETS  17 /* of the latency: the last one is unbounded */
+#define TOP_POOLS    16 /* of which troubles are read */
+#define TOP_DIALECTS 8  /* of watchers */
 
 /* The rows of a part that top reads, one member each. */
 #define TOP_MEMBER(over, member, name, show, ...) TOP_MEMBER_##show(name)
@@ -61,6 +62,11 @@ struct top_numbers {
     uint64_t latency[TOP_BUCKETS];
     uint64_t workers, workers_answering;
     uint64_t synced, catching_up, parked; /* watchers */
+    struct {
+        const char *name;
+        uint64_t watchers;
+    } dialects[TOP_DIALECTS];
+    size_t n_dialects;
 };
 
 struct top_row {

@@ -254,7 +254,8 @@ static void eighty_columns_have_what_matters_and_the_column_that_sorts(void **st
     view.sort = "age";
     show(&view);
     assert_non_null(strstr(line_with("RANGE"), "AGE*"));
-    assert_string_equal(line_with("watchers "), "watchers  5,025   synced 1,000   catching up 3,016   parked 1,009");
+    assert_string_equal(line_with("watchers "),
+                        "watchers  5,025   synced 1,000   catching up 3,016   parked 1,009   grpc 5,025");
     view.columns = 120;
     view.sort = "lag";
     show(&view);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/out/human_size.h"
+#include "cli/top/top_hour.h"
 #include "cli/top/top_line.h"
 #include "cli/top/top_table.h"
 #include "cli/top/top_text.h"
@@ -164,6 +165,11 @@ static void write_watchers(FILE *out, const struct top_numbers *n, const struct 
     top_line_field(&line, "synced %s", synced);
     top_line_field(&line, "catching up %s", catching_up);
     top_line_field(&line, "parked %s", parked);
+    for (size_t i = 0; i < n->n_dialects; i++) {
+        top_text_number(n->dialects[i].watchers, all);
+        if (n->dialects[i].watchers > 0)
+            top_line_field(&line, "%s %s", n->dialects[i].name, all);
+    }
     top_line_field(&line, "connections %s", conns);
     top_line_field(&line, "streams %s (%" PRIu64 " parked)", streams, n->core.parked);
     top_line_end(&line, out, view->line_end);
@@ -180,6 +186,14 @@ static size_t write_troubles(FILE *out, const struct top_numbers *n, const struc
         top_line_end(&line, out, view->line_end);
     }
     return i;
+}
+
+/* An older tier has no hour. */
+static void write_hour(FILE *out, const struct top_view *view, size_t most)
+{
+    struct top_hour_view hour = {.columns = view->columns, .most = most, .line_end = view->line_end};
+    if (top_hour_write(out, view->hour->body, view->hour->len, &hour) != BELFRY_OK && most > 0)
+        fprintf(out, "what this belfryd says of its last hour cannot be read%s", view->line_end);
 }
 
 /* ---- the whole ---- */
@@ -209,6 +223,10 @@ void top_screen_write(FILE *out, const struct top_data *data, const struct top_v
     write_watchers(out, &data->numbers, view);
     room -= write_troubles(out, &data->numbers, view, room);
     fputs(view->line_end, out);
+    if (view->hour != NULL) {
+        write_hour(out, view, room);
+        return;
+    }
     struct top_table_view table = {
         .columns = view->columns, .sort = view->sort, .first = view->first, .most = room, .line_end = view->line_end};
     top_table_write(out, data, &table);
@@ -227,6 +245,7 @@ void top_screen_write_help(FILE *out, const struct top_view *view)
         "  /                    show only rows with a text; Esc keeps the old one",
         "                       Enter without a text: all of them",
         "  c                    clients instead of watchers, and back",
+        "  h                    the last hour instead of watchers, and back",
         "  ?                    this help; any key ends it",
         "  q                    the end",
         "",

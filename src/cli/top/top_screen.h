@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 
+#include "cli/http_get.h"
 #include "cli/top/top_data.h"
 
 struct top_view {
@@ -18,6 +19,7 @@ struct top_view {
     size_t columns, lines;            /* of the terminal; 0: no bound. The last line is left to the caller */
     const char *sort;                 /* the order of the table, by its word: "lag" */
     size_t first;                     /* the first row of the table that is shown */
+    const struct http_page *hour;     /* the last hour, instead of the table; NULL: the table */
     const char *line_end;             /* "\n", or what a terminal needs to clear the rest of the line */
 };
 
