@@ -21,7 +21,9 @@ static struct bed {
     struct belfry_dns *dns;
     struct belfry_endpoint *endpoints;
     struct uplink *uplink;
-    const char *via;        /* of the uplink; NULL: none. Set before make(), as are: */
+    const char *via;  /* of the uplink; NULL: none. Set before make(), as are: */
+    const char *base; /* NULL: none */
+    bool is_kube;
     struct belfry_tls *tls; /* lent; NULL: plain */
     uint32_t full_ms;       /* this and the next: 0: as usual */
     size_t max_conns;
@@ -73,6 +75,8 @@ static inline enum belfry_err open_bed(void)
                                .tls = bed.tls,
                                .dial_timeout_ms = 2000,
                                .via = bed.via,
+                               .base = bed.base,
+                               .is_kube = bed.is_kube,
                                .full_ms = bed.full_ms,
                                .max_conns = bed.max_conns,
                                .seed = 1};

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/owner.h"
@@ -14,7 +15,10 @@
 
 struct uplink {
     /* fixed */
-    const char *via; /* lent; NULL: none */
+    const char *via;  /* lent; NULL: none */
+    const char *base; /* lent; NULL: none */
+    bool is_kube;
+    struct belfry_tls *tls; /* lent; NULL: plain */
     uv_loop_t *loop;
     struct belfry_pool *pool;
     size_t n_endpoints;
@@ -48,6 +52,7 @@ struct uplink_call {
     void *user;
     enum uplink_caller caller;
     bool has_user; /* its head brings one */
+    bool is_bodiless;
     /* owner */
     struct belfry_waiter waiter; /* WAITING; OVER: in uplink.over */
     enum call_state state;
@@ -75,7 +80,8 @@ static bool tap_late(struct belfry_http_call *http_call, uint64_t now_ms, struct
 {
     struct uplink_call *call = uplink_call_of(http_call);
     (void)now_ms;
-    bool mistakable = belfry_carrier_has_name(call->conn) && call->caller == UPLINK_CALLER_CLIENT && !call->has_user;
+    bool mistakable = !call->uplink->is_kube && belfry_carrier_has_name(call->conn) &&
+                      call->caller == UPLINK_CALLER_CLIENT && !call->has_user;
     call->lent = mistakable && auth_is_off(call->uplink);
     *out = (struct belfry_http_field){belfry_bytes_str("grpcgateway-accept"), belfry_bytes_str("belfry")};
     return mistakable && !call->lent;
@@ -183,6 +189,17 @@ static const struct belfry_http_events tap_events = {
     .owner_window = true,
 };
 
+/* Of a request that ends with its head. */
+static const struct belfry_http_events bodiless_events = {
+    .late = tap_late,
+    .field = tap_field,
+    .block = tap_block,
+    .data = tap_data,
+    .closed = tap_closed,
+    .gone = tap_gone,
+    .owner_window = true,
+};
+
 /* ---- events of the pool ---- */
 
 static struct uplink_call *call_of_waiter(struct belfry_waiter *waiter)
@@ -196,7 +213,8 @@ static enum belfry_err on_place(struct belfry_waiter *waiter, struct belfry_carr
     struct belfry_http_ask *ask = call->ask;
     (void)user;
     call->ask = NULL;
-    enum belfry_err err = belfry_http_call_open(belfry_carrier_http(conn), &call->call, ask, BELFRY_NEVER, &tap_events);
+    const struct belfry_http_events *events = call->is_bodiless ? &bodiless_events : &tap_events;
+    enum belfry_err err = belfry_http_call_open(belfry_carrier_http(conn), &call->call, ask, BELFRY_NEVER, events);
     if (err != BELFRY_OK)
         return err;
     call->conn = conn;
@@ -239,24 +257,51 @@ static const struct belfry_pool_events pool_events = {
 /* ---- calls ---- */
 
 /* Names are sent as they came: in lower case, or not at all. */
+static bool names_are_lower(const struct uplink_request *request)
+{
+    for (size_t i = 0; i < request->n_fields; i++) {
+        struct belfry_bytes name = request->fields[i].name;
+        if (nghttp2_check_header_name((const uint8_t *)name.data, name.len) == 0)
+            return false;
+    }
+    return true;
+}
+
+/* Writes the base and the path of a request. Errors: BELFRY_ERR_NOMEM. */
+static enum belfry_err write_target(const struct uplink *uplink, struct belfry_bytes path, struct belfry_buf *out)
+{
+    enum belfry_err err = belfry_buf_append(out, uplink->base, strlen(uplink->base));
+    return err == BELFRY_OK ? belfry_buf_append(out, path.data, path.len) : err;
+}
+
 static enum belfry_err make_ask(const struct uplink *uplink, const struct uplink_request *request,
                                 struct belfry_http_ask **out)
 {
     struct belfry_http_field via = {belfry_bytes_str(VIA_FIELD), {0}};
+    struct belfry_buf target;
+    if (!names_are_lower(request))
+        return BELFRY_ERR_INVALID;
     if (uplink->via != NULL)
         via.value = belfry_bytes_str(uplink->via);
-    for (size_t i = 0; i < request->n_fields; i++) {
-        struct belfry_bytes name = request->fields[i].name;
-        if (nghttp2_check_header_name((const uint8_t *)name.data, name.len) == 0)
-            return BELFRY_ERR_INVALID;
-    }
-    struct belfry_http_ask_opts opts = {.method = belfry_bytes_str("POST"),
-                                        .target = request->path,
+    belfry_buf_init(&target);
+    enum belfry_err err = uplink->base != NULL ? write_target(uplink, request->path, &target) : BELFRY_OK;
+    struct belfry_http_ask_opts opts = {.method = request->method.len > 0 ? request->method : belfry_bytes_str("POST"),
+                                        .target = uplink->base != NULL ? belfry_buf_bytes(&target) : request->path,
                                         .fields = request->fields,
                                         .n_fields = request->n_fields,
                                         .more = &via,
                                         .n_more = uplink->via != NULL};
-    return belfry_http_ask_create(&opts, out);
+    if (err == BELFRY_OK)
+        err = belfry_http_ask_create(&opts, out);
+    belfry_buf_fini(&target);
+    return err;
+}
+
+/* Would the API server take this call for one of the tier's? */
+static bool would_be_taken_for_ours(const struct uplink *uplink, const struct uplink_request *request)
+{
+    return uplink->is_kube && request->caller == UPLINK_CALLER_CLIENT && uplink->tls != NULL &&
+           belfry_tls_expires(uplink->tls) != INT64_MAX;
 }
 
 enum belfry_err uplink_open(struct uplink *uplink, unsigned *pin, const struct uplink_request *request,
@@ -265,6 +310,8 @@ enum belfry_err uplink_open(struct uplink *uplink, unsigned *pin, const struct u
     BELFRY_OWNER_CHECK(uplink);
     if (uplink->destroyed || uplink->stats.calls >= UPLINK_CALLS)
         return BELFRY_ERR_LIMIT;
+    if (would_be_taken_for_ours(uplink, request))
+        return BELFRY_ERR_AUTH;
     struct belfry_http_ask *ask;
     enum belfry_err err = make_ask(uplink, request, &ask);
     if (err != BELFRY_OK)
@@ -279,6 +326,7 @@ enum belfry_err uplink_open(struct uplink *uplink, unsigned *pin, const struct u
                                  .user = user,
                                  .caller = request->caller,
                                  .has_user = belfry_http_ask_has_user(ask),
+                                 .is_bodiless = request->is_bodiless,
                                  .waiter = {.pin = pin},
                                  .ask = ask};
     uplink->stats.calls++;
@@ -388,6 +436,9 @@ enum belfry_err uplink_create(const struct uplink_opts *opts, struct uplink **ou
         return BELFRY_ERR_NOMEM;
     }
     uplink->via = opts->via;
+    uplink->base = opts->base;
+    uplink->is_kube = opts->is_kube;
+    uplink->tls = opts->tls;
     uplink->loop = opts->loop;
     uplink->barred = barred;
     uplink->n_endpoints = opts->n_endpoints;

@@ -18,6 +18,9 @@
  * known to be off at that moment: then the name gives no rights, and etcd would log a warning for each call. This is
  * decided when a call's HEADERS are made, by the connection that they are made for.
  *
+ * With `is_kube` upstream is Kubernetes' API: no field of etcd's is added. By a certificate the API server would take a
+ * client's call for one of the tier's own. So a client's call is refused if the tier would present one.
+ *
  * PING keepalive as in net/grpc.h (every 10 s at most while calls run, dead after 10 s without any byte).
  *
  * Thread: owner (the loop's). No event comes from inside uplink_open().
@@ -55,6 +58,8 @@ struct uplink_opts {
     uint32_t full_ms; /* 0: UPLINK_FULL_MS */
     size_t max_conns; /* 0: UPLINK_CONNS */
     const char *via;  /* our name as a word (via.h), which every call gets behind those it has; NULL: none. Lent */
+    const char *base; /* goes in front of every path; without a slash at its end. NULL: none. Lent */
+    bool is_kube;
     uint64_t seed;
     const struct belfry_log *log;
 };
@@ -100,16 +105,19 @@ enum uplink_caller {
     UPLINK_CALLER_ANYONE  /* no right is needed to ask, or the answer goes to no client */
 };
 
-/* Everything is copied. `fields` go behind :method POST, :scheme, :authority (of the endpoint), :path. */
+/* Everything is copied. `fields` go behind :method, :scheme, :authority (of the endpoint), :path. */
 struct uplink_request {
-    struct belfry_bytes path;
+    struct belfry_bytes method; /* empty: POST */
+    struct belfry_bytes path;   /* with its query */
+    bool is_bodiless;           /* the request ends with its head: read() is never called */
     const struct belfry_http_field *fields;
     size_t n_fields;
     enum uplink_caller caller;
 };
 
 /* pin: NULL or exchange_pin(), lent until the call has ended. Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT,
- * BELFRY_ERR_INVALID (fields HTTP/2 does not allow, or over 48 KiB). */
+ * BELFRY_ERR_INVALID (a method, path or fields that HTTP/2 does not allow, or over 48 KiB), BELFRY_ERR_AUTH (`is_kube`:
+ * a client's call where the tier has a certificate). */
 BELFRY_NODISCARD enum belfry_err uplink_open(struct uplink *uplink, unsigned *pin, const struct uplink_request *request,
                                              const struct uplink_events *events, void *user, struct uplink_call **out);
 

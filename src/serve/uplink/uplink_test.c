@@ -662,6 +662,51 @@ static void the_certificate_of_each_connection_decides_when_it_is_rotated(void *
     }
 }
 
+/* ---- Kubernetes' API ---- */
+
+static void a_request_has_its_method_its_base_and_no_body_if_it_is_bodiless(void **state)
+{
+    (void)state;
+    bed.base = "/k8s/clusters/c1";
+    bed.is_kube = true;
+    make(NULL, 1);
+    struct seen seen = {.take = true, .send = "x", .n_send = 5, .send_end = true};
+    const struct uplink_request request = {
+        .method = belfry_bytes_str("GET"), .path = belfry_bytes_str("/api?a=b"), .is_bodiless = true};
+    assert_int_equal(uplink_open(bed.uplink, NULL, &request, &events, &seen, &seen.call), BELFRY_OK);
+    drive_until(upstream_count(bed.members[0]) == 1 && upstream_request(bed.members[0], 0)->ended);
+    assert_string_equal(upstream_field(bed.members[0], 0, ":method"), "GET");
+    assert_string_equal(upstream_field(bed.members[0], 0, ":path"), "/k8s/clusters/c1/api?a=b");
+    assert_int_equal(upstream_request(bed.members[0], 0)->body_len, 0);
+    upstream_head(bed.members[0], 0, plain_head, true);
+    drive_until(seen.complete);
+    assert_int_equal(seen.sent, 0);
+}
+
+static void a_clients_call_never_goes_to_an_api_server_by_the_tiers_certificate(void **state)
+{
+    (void)state;
+    bed.is_kube = true;
+    make_with(keys.unnamed, keys.unnamed_key); /* an API server may know a user by other names than the common one */
+    struct seen seen = {.send = "x"};
+    struct uplink_request request = {.path = PATH, .caller = UPLINK_CALLER_CLIENT};
+    assert_int_equal(uplink_open(bed.uplink, NULL, &request, &events, &seen, &seen.call), BELFRY_ERR_AUTH);
+    assert_false(goes_as_nobody(&seen, NULL, UPLINK_CALLER_ANYONE));
+}
+
+static void an_api_server_gets_no_field_of_etcds(void **state)
+{
+    (void)state;
+    char why[256];
+    bed.is_kube = true;
+    assert_int_equal(belfry_tls_create(&(struct belfry_tls_opts){.cacert = keys.ca}, &tls, why, sizeof(why)),
+                     BELFRY_OK);
+    bed.tls = tls;
+    make(&(struct upstream_opts){.cert = keys.server, .key = keys.server_key}, 1);
+    struct seen seen;
+    assert_false(goes_as_nobody(&seen, NULL, UPLINK_CALLER_CLIENT));
+}
+
 /* ---- memory ---- */
 
 static void run_scenario(struct seen *seen)
@@ -680,6 +725,7 @@ static void run_scenario(struct seen *seen)
 static enum belfry_err scenario(void)
 {
     bed.members[0] = upstream_create(NULL);
+    bed.base = "/base";
     static struct seen seen;
     seen = (struct seen){.take = true, .send = "", .send_end = true};
     enum belfry_err err = open_bed();
@@ -729,6 +775,9 @@ int main(void)
         cmocka_unit_test_teardown(a_clients_call_without_a_user_is_sent_as_nobodys_by_a_certificate_with_a_name,
                                   teardown),
         cmocka_unit_test_teardown(the_certificate_of_each_connection_decides_when_it_is_rotated, teardown),
+        cmocka_unit_test_teardown(a_request_has_its_method_its_base_and_no_body_if_it_is_bodiless, teardown),
+        cmocka_unit_test_teardown(a_clients_call_never_goes_to_an_api_server_by_the_tiers_certificate, teardown),
+        cmocka_unit_test_teardown(an_api_server_gets_no_field_of_etcds, teardown),
         cmocka_unit_test_teardown(without_memory_a_call_ends_and_nothing_leaks, teardown),
     };
     return cmocka_run_group_tests(tests, make_keys, remove_keys);
