@@ -26,7 +26,7 @@ static void check_line(const char *text)
 static void check_version(const struct kube_version *version)
 {
     check(version->name != NULL && version->api_version != NULL);
-    check(version->n_columns <= KUBE_COLUMNS_MAX && version->n_fields <= KUBE_FIELDS_MAX);
+    check(version->n_columns <= KUBE_COLUMNS_MAX && version->n_fields <= KUBE_CRD_FIELDS);
     for (size_t i = 0; i < version->n_columns; i++)
         check(version->columns[i].name != NULL && version->columns[i].path != NULL);
     for (size_t i = 0; i < version->n_fields; i++)

@@ -129,7 +129,7 @@ static enum belfry_err read_fields(const struct belfry_kube_members *m, const st
     static const char key[] = "selectableFields";
     yyjson_val *list;
     m = where_is(m, common, key);
-    enum belfry_err err = belfry_kube_member_list(m, key, KUBE_FIELDS_MAX, &list);
+    enum belfry_err err = belfry_kube_member_list(m, key, KUBE_CRD_FIELDS, &list);
     size_t n = yyjson_arr_size(list);
     if (err != BELFRY_OK || n == 0)
         return err;

@@ -295,7 +295,7 @@ static void fields_are_strings_booleans_and_integers(void **state)
     assert_bytes(found[0], "x\ny");
     assert_bytes(found[1], "false");
     assert_bytes(found[2], "-12");
-    for (size_t i = 3; i < KUBE_FIELDS_MAX; i++)
+    for (size_t i = 3; i < version.n_fields; i++)
         assert_bytes(found[i], "");
     kube_object_unref(object);
 }

@@ -2,17 +2,20 @@
 #include "kube/resource.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/hash.h"
 #include "base/list.h"
+#include "kube/builtin.h"
 #include "kube/crd.h"
 #include "kube/crd_version.h"
 #include "kube/name.h"
 #include "json/json_alc.h"
 #include "json/manifest.h"
+#include "json/path.h"
 
 /* ---- its life ---- */
 
@@ -53,6 +56,7 @@ static void resource_destroy(struct kept *kept)
     free(resource->singular);
     free(resource->kind);
     free(resource->list_kind);
+    free(resource->omitted);
     free(resource->prefix);
     free(resource->wrap_key);
     free(resource->wrap_field);
@@ -172,6 +176,8 @@ bool kube_resource_parts(const struct kube_resource *resource, struct belfry_byt
         return false;
     *namespace = !layout.two ? belfry_bytes_of("", 0) : layout.name_first ? second : first;
     *name = layout.name_first ? first : second;
+    if (resource->is_verbatim)
+        return name->len > 0 && memchr(name->data, '/', name->len) == NULL && (!layout.two || namespace->len > 0);
     return kube_name_is_subdomain(*name) && (!layout.two || kube_name_is_label(*namespace));
 }
 
@@ -356,15 +362,22 @@ static enum belfry_err resource_read(struct belfry_bytes manifest, const struct 
     return err;
 }
 
+static struct kept *kept_make(void)
+{
+    struct kept *kept = calloc(1, sizeof(*kept));
+    if (kept != NULL)
+        atomic_init(&kept->refs, 1);
+    return kept;
+}
+
 enum belfry_err kube_resource_read(struct belfry_bytes manifest, const struct kube_resource_opts *opts,
                                    struct kube_resource **out, char **why)
 {
     struct belfry_kube_fault fault = {.text = ""};
-    struct kept *kept = calloc(1, sizeof(*kept));
+    struct kept *kept = kept_make();
     *why = NULL;
     if (kept == NULL)
         return BELFRY_ERR_NOMEM;
-    atomic_init(&kept->refs, 1);
     enum belfry_err err = resource_read(manifest, opts, &kept->resource, &fault);
     if (err == BELFRY_OK) {
         *out = &kept->resource;
@@ -373,5 +386,116 @@ enum belfry_err kube_resource_read(struct belfry_bytes manifest, const struct ku
     if (err == BELFRY_ERR_INVALID)
         *why = strdup(fault.text);
     kube_resource_unref(&kept->resource);
+    return err;
+}
+
+/* ---- from discovery ---- */
+
+#define TEXT_MAX 1024 /* of a text that is made of names; a name is shorter than KUBE_SUBDOMAIN_MAX */
+
+/* Groups and plurals are parts of paths. A kind is shown in JSON as it is. */
+static bool is_api_resource(const struct kube_api_resource *of)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    size_t kind = strlen(of->kind);
+    return (of->group[0] == '\0' || kube_name_is_subdomain(belfry_bytes_str(of->group))) &&
+           kube_name_is_word(belfry_bytes_str(of->version)) && kube_name_is_subdomain(belfry_bytes_str(of->plural)) &&
+           kind > 0 && kind <= KUBE_LABEL_MAX && strspn(of->kind, letters) == kind &&
+           strlen(of->singular) <= KUBE_SUBDOMAIN_MAX;
+}
+
+static enum belfry_err set_field(struct kube_field *field, const struct kube_builtin_field *from)
+{
+    char path[TEXT_MAX];
+    snprintf(path, sizeof(path), ".%s", from->name);
+    field->missing = from->missing;
+    enum belfry_err err = set_text(&field->name, from->name);
+    return err != BELFRY_OK
+               ? err
+               : belfry_kube_path_read(belfry_bytes_str(from->path == NULL ? path : from->path), &field->path);
+}
+
+static enum belfry_err set_fields(struct kube_version *version, const struct kube_api_resource *of)
+{
+    enum belfry_err err = BELFRY_OK;
+    size_t n;
+    const struct kube_builtin_field *fields = kube_builtin_fields(of->group, of->version, of->plural, &n);
+    if (n == 0)
+        return BELFRY_OK;
+    version->fields = calloc(n, sizeof(*version->fields));
+    if (version->fields == NULL)
+        return BELFRY_ERR_NOMEM;
+    for (; version->n_fields < n && err == BELFRY_OK; version->n_fields++)
+        err = set_field(&version->fields[version->n_fields], &fields[version->n_fields]);
+    return err;
+}
+
+static enum belfry_err set_version(struct kube_resource *resource, const struct kube_api_resource *of)
+{
+    char text[TEXT_MAX];
+    resource->versions = calloc(1, sizeof(*resource->versions));
+    if (resource->versions == NULL)
+        return BELFRY_ERR_NOMEM;
+    struct kube_version *version = &resource->versions[0];
+    resource->n_versions = resource->n_served = 1;
+    version->served = version->storage = true;
+    snprintf(text, sizeof(text), "%s%s%s", of->group, of->group[0] == '\0' ? "" : "/", of->version);
+    enum belfry_err err = set_text(&version->name, of->version);
+    if (err == BELFRY_OK)
+        err = set_text(&version->api_version, text);
+    return err == BELFRY_OK ? set_fields(version, of) : err;
+}
+
+static enum belfry_err set_made_texts(struct kube_resource *resource)
+{
+    char text[TEXT_MAX];
+    snprintf(text, sizeof(text), "%sList", resource->kind);
+    enum belfry_err err = set_text(&resource->list_kind, text);
+    if (err != BELFRY_OK || !kube_builtin_is_group(resource->group))
+        return err;
+    snprintf(text, sizeof(text), "{\"kind\":\"%s\",\"apiVersion\":\"%s\",", resource->kind,
+             resource->versions[0].api_version);
+    return set_text(&resource->omitted, text);
+}
+
+static uint64_t hash_api(const struct kube_api_resource *of)
+{
+    uint64_t hash = hash_more(hash_more(of->namespaced, of->group), of->version);
+    return hash_more(hash_more(hash, of->plural), of->kind);
+}
+
+static enum belfry_err resource_set(struct kube_resource *resource, const struct kube_api_resource *of)
+{
+    resource->namespaced = of->namespaced;
+    resource->is_verbatim = true;
+    resource->hash = hash_api(of);
+    enum belfry_err err = set_text(&resource->group, of->group);
+    if (err == BELFRY_OK)
+        err = set_text(&resource->plural, of->plural);
+    if (err == BELFRY_OK)
+        err = set_text(&resource->singular, of->singular);
+    if (err == BELFRY_OK)
+        err = set_text(&resource->kind, of->kind);
+    if (err == BELFRY_OK)
+        err = set_text(&resource->prefix, "");
+    if (err == BELFRY_OK)
+        err = set_text(&resource->guard, "");
+    if (err == BELFRY_OK)
+        err = set_version(resource, of);
+    return err == BELFRY_OK ? set_made_texts(resource) : err;
+}
+
+enum belfry_err kube_resource_of_api(const struct kube_api_resource *of, struct kube_resource **out)
+{
+    if (!is_api_resource(of))
+        return BELFRY_ERR_INVALID;
+    struct kept *kept = kept_make();
+    if (kept == NULL)
+        return BELFRY_ERR_NOMEM;
+    enum belfry_err err = resource_set(&kept->resource, of);
+    if (err == BELFRY_OK)
+        *out = &kept->resource;
+    else
+        kube_resource_unref(&kept->resource);
     return err;
 }

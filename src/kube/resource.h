@@ -1,10 +1,14 @@
 /* src/kube/resource.h
  *
- * resource: the definition of one kind of object (from a CustomResourceDefinition), and where etcd holds its objects.
+ * resource: the definition of one kind of object (from a CustomResourceDefinition, or from an API server's discovery),
+ * and where etcd or the copy of an API server's objects holds them.
  *
  * The key of an object is `prefix` followed by "{namespace}/{name}" or, if cluster-scoped, by "{name}". With a wrap,
  * the values are not Kubernetes objects: a template reads the key after `prefix`, and the value becomes the field that
  * `wrap_field` names ("spec") of an object that is made around it (object.h).
+ *
+ * A resource that an API server defines is verbatim: the values are its objects as the API server sends them, and
+ * nothing in them is changed. Their names are what the API server accepts, so they are not checked.
  *
  * Thread: any; immutable once made, counted.
  */
@@ -18,7 +22,8 @@
 #include "base/bytes.h"
 #include "base/err.h"
 
-#define KUBE_FIELDS_MAX   8  /* selectable fields per version, as in Kubernetes */
+#define KUBE_FIELDS_MAX   16 /* selectable fields per version */
+#define KUBE_CRD_FIELDS   8  /* of them in a CustomResourceDefinition, as in Kubernetes */
 #define KUBE_COLUMNS_MAX  64 /* additionalPrinterColumns */
 #define KUBE_VERSIONS_MAX 16
 #define KUBE_NAMES_MAX    32  /* shortNames, categories */
@@ -35,6 +40,7 @@ struct kube_column {
 struct kube_field {
     char *name; /* as in a selector: "spec.nodeName" */
     struct belfry_kube_path *path;
+    const char *missing; /* its value if the object does not have it; a constant. NULL: "" */
 };
 
 struct kube_version {
@@ -56,7 +62,10 @@ struct kube_resource {
     bool namespaced;
     struct kube_version *versions; /* served ones first, in Kubernetes' order of preference */
     size_t n_versions, n_served;
-    char *prefix;     /* of its keys; ends in '/' */
+    bool is_verbatim; /* the objects are an API server's */
+    char *omitted;    /* verbatim: how each object begins, of which items of lists have the brace alone:
+                         {"kind":"Pod","apiVersion":"v1",   NULL: items are whole */
+    char *prefix;     /* of its keys; ends in '/'; verbatim: "" */
     char *wrap_key;   /* NULL: values are objects. Otherwise a template: "{namespace}/{name}" */
     char *wrap_field; /* NULL with wrap_key NULL */
     char *guard;      /* a key prefix: clients that may read all of it may see the definition */
@@ -80,6 +89,17 @@ struct kube_resource_opts {
 BELFRY_NODISCARD enum belfry_err kube_resource_read(struct belfry_bytes manifest, const struct kube_resource_opts *opts,
                                                     struct kube_resource **out, char **why);
 
+/* A resource as an API server's discovery describes it. Everything is lent. */
+struct kube_api_resource {
+    const char *group, *version, *plural, *singular, *kind; /* group "": core; singular may be "" */
+    bool namespaced;
+};
+
+/* Makes a verbatim resource with this one version. The fields by which it can be selected, and whether items of lists
+ * omit kind and apiVersion, come from builtin.h. Errors: BELFRY_ERR_INVALID (a name that cannot be one),
+ * BELFRY_ERR_NOMEM. */
+BELFRY_NODISCARD enum belfry_err kube_resource_of_api(const struct kube_api_resource *of, struct kube_resource **out);
+
 struct kube_resource *kube_resource_ref(const struct kube_resource *resource);
 void kube_resource_unref(const struct kube_resource *resource); /* NULL is fine */
 
@@ -88,7 +108,7 @@ const struct kube_version *kube_resource_served(const struct kube_resource *reso
 
 /* Splits a key that begins with the prefix into name and namespace ("" if cluster-scoped), which point into the key.
  * False: the key is not an object's: it does not fit the template, or a part is not a valid name (RFC 1123 subdomain; a
- * label for namespaces). */
+ * label for namespaces; of a verbatim resource: anything but "" without a '/'). */
 bool kube_resource_parts(const struct kube_resource *resource, struct belfry_bytes key, struct belfry_bytes *namespace,
                          struct belfry_bytes *name);
 

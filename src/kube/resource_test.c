@@ -370,7 +370,7 @@ static void lists_have_bounds(void **state)
         const char *key, *more, *why;
         size_t max;
     } cases[] = {
-        {"selectableFields", "", "spec.versions[0].selectableFields: has 9 elements: at most 8", KUBE_FIELDS_MAX},
+        {"selectableFields", "", "spec.versions[0].selectableFields: has 9 elements: at most 8", KUBE_CRD_FIELDS},
         {"additionalPrinterColumns", ", name: a, type: string",
          "spec.versions[0].additionalPrinterColumns: has 65 elements: at most 64", KUBE_COLUMNS_MAX},
     };
@@ -648,6 +648,119 @@ static enum belfry_err read_and_ask(void)
     return err;
 }
 
+/* ---- from discovery ---- */
+
+static const struct kube_api_resource pods = {
+    .version = "v1", .group = "", .plural = "pods", .singular = "pod", .kind = "Pod", .namespaced = true};
+static const struct kube_api_resource gadgets = {
+    .version = "v1beta1", .group = "demo.example.com", .plural = "gadgets", .singular = "", .kind = "Gadget"};
+
+static struct kube_resource *of_api(const struct kube_api_resource *of)
+{
+    struct kube_resource *it;
+    assert_int_equal(kube_resource_of_api(of, &it), BELFRY_OK);
+    return it;
+}
+
+static void a_built_in_type_is_known_by_its_discovery(void **state)
+{
+    (void)state;
+    struct kube_resource *it = of_api(&pods);
+    const struct kube_version *v1 = kube_resource_served(it, belfry_bytes_str("v1"));
+    assert_non_null(v1);
+    assert_string_equal(v1->api_version, "v1");
+    assert_string_equal(it->list_kind, "PodList");
+    assert_string_equal(it->prefix, "");
+    assert_true(it->is_verbatim && it->namespaced);
+    assert_string_equal(it->omitted, "{\"kind\":\"Pod\",\"apiVersion\":\"v1\",");
+    assert_string_equal(v1->fields[0].name, "spec.nodeName");
+    for (size_t i = 0; i < v1->n_fields; i++)
+        assert_true(belfry_kube_path_is_simple(v1->fields[i].path));
+    kube_resource_unref(it);
+}
+
+static void a_field_of_a_built_in_type_may_have_a_value_that_is_not_written(void **state)
+{
+    (void)state;
+    struct kube_api_resource nodes = {.version = "v1", .group = "", .plural = "nodes", .singular = "", .kind = "Node"};
+    struct kube_resource *it = of_api(&nodes);
+    assert_int_equal(it->versions[0].n_fields, 1);
+    assert_string_equal(it->versions[0].fields[0].missing, "false");
+    kube_resource_unref(it);
+}
+
+static void a_custom_resource_keeps_its_kind_in_lists(void **state)
+{
+    (void)state;
+    struct kube_resource *it = of_api(&gadgets);
+    assert_string_equal(it->versions[0].api_version, "demo.example.com/v1beta1");
+    assert_null(it->omitted);
+    assert_int_equal(it->versions[0].n_fields, 0);
+    assert_true(it->is_verbatim && !it->namespaced);
+    kube_resource_unref(it);
+}
+
+static void names_of_an_api_server_are_its_own(void **state)
+{
+    (void)state;
+    struct kube_resource *namespaced = of_api(&pods), *cluster = of_api(&gadgets);
+    static const struct {
+        const char *key, *namespace, *name; /* name NULL: no object */
+    } keys[] = {{"a/b", "a", "b"},     {"a/system:b", "a", "system:b"},
+                {"a/B_c", "a", "B_c"}, {"a", "", NULL},
+                {"/b", "", NULL},      {"a/", "", NULL},
+                {"a/b/c", "", NULL}},
+      clusters[] = {{"system:node", "", "system:node"}, {"a/b", "", NULL}, {"", "", NULL}};
+    struct belfry_bytes namespace, name;
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        bool is = kube_resource_parts(namespaced, belfry_bytes_str(keys[i].key), &namespace, &name);
+        assert_int_equal(is, keys[i].name != NULL);
+        assert_true(!is || belfry_bytes_equal(namespace, belfry_bytes_str(keys[i].namespace)));
+        assert_true(!is || belfry_bytes_equal(name, belfry_bytes_str(keys[i].name)));
+    }
+    for (size_t i = 0; i < sizeof(clusters) / sizeof(clusters[0]); i++)
+        assert_int_equal(kube_resource_parts(cluster, belfry_bytes_str(clusters[i].key), &namespace, &name),
+                         clusters[i].name != NULL);
+    kube_resource_unref(namespaced);
+    kube_resource_unref(cluster);
+}
+
+static void discovery_with_impossible_names_is_refused(void **state)
+{
+    (void)state;
+    struct kube_resource *it = NULL;
+    struct kube_api_resource wrong[] = {pods, pods, pods, pods, pods};
+    wrong[0].group = "A/b";
+    wrong[1].version = "";
+    wrong[2].plural = "po/ds";
+    wrong[3].kind = "Po\"d";
+    wrong[4].kind = "";
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        assert_int_equal(kube_resource_of_api(&wrong[i], &it), BELFRY_ERR_INVALID);
+    assert_null(it);
+}
+
+static void every_known_field_fits(void **state)
+{
+    (void)state;
+    static const char *const plurals[] = {"pods", "nodes", "namespaces", "secrets", "replicationcontrollers", "events"};
+    for (size_t i = 0; i < sizeof(plurals) / sizeof(plurals[0]); i++) {
+        struct kube_api_resource of = pods;
+        of.plural = plurals[i];
+        struct kube_resource *it = of_api(&of);
+        assert_in_range(it->versions[0].n_fields, 1, KUBE_FIELDS_MAX);
+        kube_resource_unref(it);
+    }
+}
+
+static enum belfry_err make_pods(void)
+{
+    struct kube_resource *it = NULL;
+    enum belfry_err err = kube_resource_of_api(&pods, &it);
+    kube_resource_unref(it);
+    return err;
+}
+
 static enum belfry_err read_what_is_wrong(void)
 {
     struct kube_resource *it = NULL;
@@ -663,6 +776,7 @@ static void no_memory_is_an_error(void **state)
     (void)state;
     assert_true(refuse_sweep(read_and_ask) > 40);
     assert_true(refuse_sweep(read_what_is_wrong) > 3);
+    assert_true(refuse_sweep(make_pods) > 20);
 }
 
 int main(void)
@@ -689,6 +803,12 @@ int main(void)
         cmocka_unit_test(the_hash_tells_manifests_and_places_apart),
         cmocka_unit_test(the_hash_is_of_what_counts),
         cmocka_unit_test(the_last_reference_frees),
+        cmocka_unit_test(a_built_in_type_is_known_by_its_discovery),
+        cmocka_unit_test(a_field_of_a_built_in_type_may_have_a_value_that_is_not_written),
+        cmocka_unit_test(a_custom_resource_keeps_its_kind_in_lists),
+        cmocka_unit_test(names_of_an_api_server_are_its_own),
+        cmocka_unit_test(discovery_with_impossible_names_is_refused),
+        cmocka_unit_test(every_known_field_fits),
         cmocka_unit_test(no_memory_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
