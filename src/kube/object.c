@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/hash.h"
+#include "kube/verbatim.h"
 #include "json/document.h"
 #include "json/escape.h"
 #include "json/path.h"
@@ -29,7 +30,8 @@ struct source {
     const struct kube_version *version;
     const struct kube_stored *stored;
     struct belfry_bytes namespace, name;
-    struct belfry_kube_document document; /* with a wrap: {"spec": the value} */
+    bool is_copied;                       /* the text is the value; otherwise it is made of the document */
+    struct belfry_kube_document document; /* with a wrap: {"spec": the value}; none if only the text is wanted */
     yyjson_val *metadata;                 /* NULL with a wrap */
     yyjson_val *labels;                   /* NULL: none */
     size_t n_labels;                      /* only labels whose value is a string */
@@ -173,11 +175,15 @@ static bool is_ours_in_metadata(struct belfry_bytes name)
 
 static size_t text_max(const struct source *source)
 {
+    if (source->is_copied)
+        return source->stored->value.len;
     const char *wrap_field = source->resource->wrap_field != NULL ? source->resource->wrap_field : "";
     size_t escaped = strlen(source->version->api_version) + strlen(source->resource->kind) + strlen(wrap_field) +
                      source->namespace.len + source->name.len;
     return FRAME_MAX + ESCAPE_MAX * escaped + source->stored->value.len;
 }
+
+#define MADE_METADATA "{\"resourceVersion\":\"" /* the end of a head that is made */
 
 static void object_put_head(struct pen *pen, const struct source *source)
 {
@@ -185,7 +191,7 @@ static void object_put_head(struct pen *pen, const struct source *source)
     pen_put_string(pen, belfry_bytes_str(source->version->api_version));
     pen_put_str(pen, ",\"kind\":");
     pen_put_string(pen, belfry_bytes_str(source->resource->kind));
-    pen_put_str(pen, ",\"metadata\":{\"resourceVersion\":\"");
+    pen_put_str(pen, ",\"metadata\":" MADE_METADATA);
 }
 
 static void put_names(struct pen *pen, const struct source *source)
@@ -215,9 +221,9 @@ static void put_made_metadata(struct pen *pen, const struct kube_stored *stored)
     pen_put_str(pen, text);
 }
 
-/* Writes the whole text and stores the lengths of head, tail and the metadata in tail in `lens`. False: nested too
+/* Writes the whole text and stores the lengths of head, tail and the metadata in both in `lens`. False: nested too
  * deep. */
-static bool object_put_text(struct pen *pen, const struct source *source, struct kube_object *lens)
+static bool object_put_made(struct pen *pen, const struct source *source, struct kube_object *lens)
 {
     char *start = pen->at;
     object_put_head(pen, source);
@@ -235,8 +241,31 @@ static bool object_put_text(struct pen *pen, const struct source *source, struct
 
     lens->head.len = (size_t)(tail - start);
     lens->tail.len = (size_t)(pen->at - tail);
+    lens->metadata_at = lens->head.len - strlen(MADE_METADATA);
     lens->metadata_bytes = (size_t)(metadata_end - tail);
     return true;
+}
+
+bool kube_object_lend(struct belfry_bytes value, struct kube_object *out)
+{
+    struct kube_verbatim found;
+    if (!kube_verbatim_read(value, &found))
+        return false;
+    const char *gap = found.version.data, *rest = gap + found.version.len;
+    const char *metadata_end = found.metadata.data + found.metadata.len;
+    *out = (struct kube_object){.head = belfry_bytes_of(value.data, (size_t)(gap - value.data)),
+                                .tail = belfry_bytes_of(rest, (size_t)(value.data + value.len - rest)),
+                                .metadata_at = (size_t)(found.metadata.data - value.data),
+                                .metadata_bytes = (size_t)(metadata_end - rest)};
+    return true;
+}
+
+/* Copies the value with its version: the gap has bytes that neither head nor tail has. */
+static bool object_put_copy(struct pen *pen, const struct source *source, struct kube_object *lens)
+{
+    struct belfry_bytes copy = belfry_bytes_of(pen->at, source->stored->value.len);
+    pen_put(pen, source->stored->value);
+    return kube_object_lend(copy, lens);
 }
 
 /* ---- reading ---- */
@@ -314,11 +343,12 @@ static void find_attributes(struct source *source)
 {
     const struct kube_version *version = source->version;
     assert(version->n_fields <= KUBE_FIELDS_MAX);
-    source->string_bytes = source->namespace.len + source->name.len;
     if (source->metadata != NULL)
         find_labels(source);
     for (size_t i = 0; i < version->n_fields; i++) {
-        source->fields[i] = field_of(belfry_kube_path_get(version->fields[i].path, source->document.root, 0));
+        yyjson_val *val = belfry_kube_path_get(version->fields[i].path, source->document.root, 0);
+        bool is_missing = (val == NULL || yyjson_is_null(val)) && version->fields[i].missing != NULL;
+        source->fields[i] = is_missing ? belfry_bytes_str(version->fields[i].missing) : field_of(val);
         source->string_bytes += source->fields[i].len;
     }
 }
@@ -382,6 +412,9 @@ static void set_attributes(struct shared *shared, const struct source *source)
     attributes->name = pen_keep(&pen, source->name);
     attributes->n_labels = list_labels(source, shared->labels);
     attributes->labels = shared->labels;
+    if (source->document.root == NULL)
+        return;
+    shared->object.is_selectable = true;
     for (size_t i = 0; i < attributes->n_labels; i++) {
         struct kube_label *label = &shared->labels[i];
         *label = (struct kube_label){pen_keep(&pen, label->key), pen_keep(&pen, label->value)};
@@ -401,7 +434,8 @@ static struct shared *shared_of(const struct kube_object *object)
     return cast.out;
 }
 
-/* Returns unused memory, if the value had much white space. The block may move: nothing points into it yet. */
+/* Returns unused memory, if the value had much white space. The block may move: nothing that is kept points into it
+ * yet. */
 static struct shared *trim_shared(struct shared *shared, size_t bytes)
 {
     if (shared->bytes - bytes <= shared->bytes / 8 + FRAME_MAX)
@@ -425,33 +459,62 @@ static enum belfry_err build(const struct source *source, struct kube_object **o
     shared->bytes = bytes;
 
     struct pen pen = {.at = (char *)shared + before_text};
-    if (!object_put_text(&pen, source, &shared->object)) {
+    bool is_put = source->is_copied ? object_put_copy(&pen, source, &shared->object)
+                                    : object_put_made(&pen, source, &shared->object);
+    if (!is_put) {
         free(shared);
         return BELFRY_ERR_INVALID;
     }
     size_t used = (size_t)(pen.at - (char *)shared);
     assert(used <= bytes);
     shared = trim_shared(shared, used);
-    shared->object.head.data = (char *)shared + before_text;
-    shared->object.tail.data = shared->object.head.data + shared->object.head.len;
+    struct kube_object *object = &shared->object;
+    object->head.data = (char *)shared + before_text;
+    object->tail.data = (char *)shared + used - object->tail.len;
     set_attributes(shared, source);
     *out = &shared->object;
     return BELFRY_OK;
 }
 
+/* `read` NULL: the text alone is wanted. */
+static enum belfry_err make_object(struct source *source, enum belfry_err (*read)(struct source *),
+                                   struct kube_object **out)
+{
+    if (!kube_resource_parts(source->resource, source->stored->key, &source->namespace, &source->name))
+        return BELFRY_ERR_NOT_FOUND;
+    enum belfry_err err = read == NULL ? BELFRY_OK : read(source);
+    source->string_bytes = source->namespace.len + source->name.len;
+    if (err == BELFRY_OK && read != NULL)
+        find_attributes(source);
+    if (err == BELFRY_OK)
+        err = build(source, out);
+    belfry_kube_document_fini(&source->document);
+    return err;
+}
+
 enum belfry_err kube_object_make(const struct kube_resource *resource, const struct kube_version *version,
                                  const struct kube_stored *stored, struct kube_object **out)
 {
-    struct source source = {.resource = resource, .version = version, .stored = stored};
-    if (!kube_resource_parts(resource, stored->key, &source.namespace, &source.name))
-        return BELFRY_ERR_NOT_FOUND;
-    enum belfry_err err = read_value(&source);
-    if (err == BELFRY_OK) {
-        find_attributes(&source);
-        err = build(&source, out);
-    }
-    belfry_kube_document_fini(&source.document);
-    return err;
+    struct source source = {
+        .resource = resource, .version = version, .stored = stored, .is_copied = resource->is_verbatim};
+    return make_object(&source, read_value, out);
+}
+
+enum belfry_err kube_object_make_text(const struct kube_resource *resource, const struct kube_stored *stored,
+                                      struct kube_object **out)
+{
+    struct source source = {.resource = resource, .stored = stored, .is_copied = true};
+    assert(resource->is_verbatim);
+    return make_object(&source, NULL, out);
+}
+
+enum belfry_err kube_object_make_named(const struct kube_resource *resource, const struct kube_version *version,
+                                       const struct kube_stored *stored, struct kube_object **out)
+{
+    struct kube_stored bare = *stored;
+    struct source source = {.resource = resource, .version = version, .stored = &bare};
+    bare.value = belfry_bytes_str(resource->wrap_key != NULL ? "{}" : "{\"metadata\":{}}");
+    return make_object(&source, read_value, out);
 }
 
 struct kube_object *kube_object_ref(const struct kube_object *object)

@@ -11,6 +11,12 @@
  * Everything else stays, in its order, numbers byte for byte. Strings lose unnecessary escapes. The text contains no
  * newline. If metadata or a label appears twice, the last one counts, as usual for JSON.
  *
+ * An object of a verbatim resource (resource.h) is the value itself, with the gap where its resourceVersion is:
+ *
+ *     {"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","resourceVersion":"  |  ","labels":...},"spec":...}
+ *
+ * If it is shown at its own version, its bytes are the API server's.
+ *
  * With a wrap, the object is made around the value: metadata.uid comes from key and create revision, so it never
  * changes; there is no creationTimestamp; generation is the key's version. Only JSON values are served; any other value
  * is undecodable.
@@ -21,6 +27,7 @@
 #ifndef BELFRY_KUBE_OBJECT_H
 #define BELFRY_KUBE_OBJECT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,8 +39,10 @@
 #define KUBE_OBJECT_DEPTH_MAX 512 /* nested objects and arrays, including the object itself */
 
 struct kube_object {
-    struct belfry_bytes head, tail; /* of the text */
+    struct belfry_bytes head, tail; /* of the text; tail.data NULL: head is all of it, with its version */
+    size_t metadata_at;             /* where the metadata begins in head; with a tail only */
     size_t metadata_bytes;          /* length of the metadata in tail, with its closing brace */
+    bool is_selectable;             /* it has attributes */
     struct kube_attributes attributes;
 };
 
@@ -45,10 +54,23 @@ struct kube_stored {
 
 /* Errors: BELFRY_ERR_NOT_FOUND: the key is not one of this resource's objects. BELFRY_ERR_INVALID: the value is not
  * JSON (protobuf, encrypted), not an object, nested deeper than KUBE_OBJECT_DEPTH_MAX, or (without wrap) its metadata
- * is not an object; it counts as absent. BELFRY_ERR_NOMEM. */
+ * is not an object; verbatim: or has no resourceVersion. It counts as absent. BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err kube_object_make(const struct kube_resource *resource,
                                                   const struct kube_version *version, const struct kube_stored *stored,
                                                   struct kube_object **out);
+/* The same without attributes, of a verbatim resource: the value is not parsed. */
+BELFRY_NODISCARD enum belfry_err kube_object_make_text(const struct kube_resource *resource,
+                                                       const struct kube_stored *stored, struct kube_object **out);
+
+/* An object that has only a name. Errors: BELFRY_ERR_NOT_FOUND, BELFRY_ERR_NOMEM. */
+BELFRY_NODISCARD enum belfry_err kube_object_make_named(const struct kube_resource *resource,
+                                                        const struct kube_version *version,
+                                                        const struct kube_stored *stored, struct kube_object **out);
+
+/* A verbatim value as an object without attributes that points into it: not counted, not owned. False: it has no
+ * metadata.resourceVersion. */
+bool kube_object_lend(struct belfry_bytes value, struct kube_object *out);
+
 struct kube_object *kube_object_ref(const struct kube_object *object);
 void kube_object_unref(const struct kube_object *object);   /* NULL is fine */
 size_t kube_object_bytes(const struct kube_object *object); /* memory used, for limits */

@@ -2,6 +2,7 @@
 #include "kube/render.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <time.h>
 
 #include "kube/columns.h"
@@ -11,7 +12,7 @@
 #define PARTS_MAX  8
 
 #define META_API     "\"apiVersion\":\"meta.k8s.io/v1\""
-#define PARTIAL_HEAD "{\"kind\":\"PartialObjectMetadata\"," META_API ",\"metadata\":{\"resourceVersion\":\""
+#define PARTIAL_HEAD "{\"kind\":\"PartialObjectMetadata\"," META_API ",\"metadata\":"
 #define TABLE_HEAD   "{\"kind\":\"Table\"," META_API
 
 /* ---- text in parts ---- */
@@ -80,7 +81,10 @@ static enum belfry_err undo_if_failed(struct belfry_buf *out, size_t len_before,
 
 static void text_add_metadata(struct text *text, const struct kube_object *object, int64_t rev)
 {
+    const struct belfry_bytes *head = &object->head;
+    assert(object->tail.data != NULL);
     add_str(text, PARTIAL_HEAD);
+    text_add(text, belfry_bytes_of(head->data + object->metadata_at, head->len - object->metadata_at));
     text_add_rev(text, rev);
     text_add(text, belfry_bytes_of(object->tail.data, object->metadata_bytes));
     add_str(text, "}");
@@ -89,8 +93,22 @@ static void text_add_metadata(struct text *text, const struct kube_object *objec
 static void add_object(struct text *text, const struct kube_object *object, int64_t rev)
 {
     text_add(text, object->head);
+    if (object->tail.data == NULL)
+        return;
     text_add_rev(text, rev);
     text_add(text, object->tail);
+}
+
+/* As an item of a list, which may omit the beginning of the object. */
+static void text_add_item(struct text *text, const char *omitted, const struct kube_object *object, int64_t rev)
+{
+    struct kube_object rest = *object;
+    size_t len = omitted == NULL ? 0 : strlen(omitted);
+    if (len > 0 && belfry_bytes_begins(object->head, belfry_bytes_of(omitted, len))) {
+        add_str(text, "{");
+        rest.head = belfry_bytes_of(object->head.data + len, object->head.len - len);
+    }
+    add_object(text, &rest, rev);
 }
 
 /* For the views that are copied, not for tables. */
@@ -164,9 +182,11 @@ enum belfry_err kube_render_object(const struct kube_render *render, const struc
                                    struct belfry_buf *out)
 {
     size_t before = belfry_buf_len(out);
+    struct text text = {.n = 0};
     if (render->view == KUBE_VIEW_TABLE)
         return undo_if_failed(out, before, write_table(render, object, rev, COLUMNS_DEFINED, out));
-    return kube_render_item(render, object, rev, out);
+    text_add_view(&text, render->view, object, rev);
+    return write_text(&text, out);
 }
 
 enum belfry_err kube_render_item(const struct kube_render *render, const struct kube_object *object, int64_t rev,
@@ -176,15 +196,27 @@ enum belfry_err kube_render_item(const struct kube_render *render, const struct 
     struct text text = {.n = 0};
     if (render->view == KUBE_VIEW_TABLE)
         return undo_if_failed(out, before, write_row(render, object, rev, out));
-    text_add_view(&text, render->view, object, rev);
+    if (render->view == KUBE_VIEW_METADATA)
+        text_add_metadata(&text, object, rev);
+    else
+        text_add_item(&text, render->resource->omitted, object, rev);
     return write_text(&text, out);
+}
+
+/* API servers sort the members of lists of custom resources. Lists of built-in types have their kind first, and their
+ * metadata before the items; here it comes after them. */
+static bool is_sorted(const struct kube_render *render)
+{
+    const struct kube_resource *resource = render->resource;
+    return render->view == KUBE_VIEW_OBJECT && resource->is_verbatim && resource->omitted == NULL;
 }
 
 static enum belfry_err begin_objects(const struct kube_render *render, struct belfry_buf *out)
 {
     struct belfry_json json = belfry_json_begin(out);
     belfry_json_open(&json, NULL, '{');
-    belfry_json_str(&json, "kind", render->resource->list_kind);
+    if (!is_sorted(render))
+        belfry_json_str(&json, "kind", render->resource->list_kind);
     belfry_json_str(&json, "apiVersion", render->version->api_version);
     belfry_json_open(&json, "items", '[');
     return belfry_json_finish(&json);
@@ -212,27 +244,48 @@ enum belfry_err kube_render_list_begin(const struct kube_render *render, struct 
     return undo_if_failed(out, before, begin_table(render, out));
 }
 
-enum belfry_err kube_render_list_end(const struct kube_render *render, int64_t rev, struct belfry_bytes continue_with,
-                                     int64_t remaining, struct belfry_buf *out)
+/* The end of a list of custom resources: its metadata always has a token. */
+static enum belfry_err end_sorted(const struct kube_render *render, const char *rev, struct belfry_bytes continue_with,
+                                  int64_t remaining, struct belfry_buf *out)
 {
-    size_t before = belfry_buf_len(out);
-    struct text text = {.n = 0};
-    (void)render; /* all views have the same end */
-    add_str(&text, "],\"metadata\":{\"resourceVersion\":\"");
-    text_add_rev(&text, rev);
-    add_str(&text, "\"");
-    enum belfry_err err = write_text(&text, out);
-    if (err != BELFRY_OK)
-        return err;
     struct belfry_json json = belfry_json_begin(out);
-    json.more = true;
+    belfry_json_close(&json, ']');
+    belfry_json_str(&json, "kind", render->resource->list_kind);
+    belfry_json_open(&json, "metadata", '{');
+    belfry_json_text(&json, "continue", continue_with.len > 0 ? continue_with : belfry_bytes_str(""));
+    if (remaining >= 0)
+        belfry_json_int(&json, "remainingItemCount", remaining);
+    belfry_json_str(&json, "resourceVersion", rev);
+    belfry_json_close(&json, '}');
+    belfry_json_close(&json, '}');
+    return belfry_json_finish(&json);
+}
+
+static enum belfry_err end_plain(const char *rev, struct belfry_bytes continue_with, int64_t remaining,
+                                 struct belfry_buf *out)
+{
+    struct belfry_json json = belfry_json_begin(out);
+    belfry_json_close(&json, ']');
+    belfry_json_open(&json, "metadata", '{');
+    belfry_json_str(&json, "resourceVersion", rev);
     if (continue_with.len > 0)
         belfry_json_text(&json, "continue", continue_with);
     if (remaining >= 0)
         belfry_json_int(&json, "remainingItemCount", remaining);
     belfry_json_close(&json, '}');
     belfry_json_close(&json, '}');
-    return undo_if_failed(out, before, belfry_json_finish(&json));
+    return belfry_json_finish(&json);
+}
+
+enum belfry_err kube_render_list_end(const struct kube_render *render, int64_t rev, struct belfry_bytes continue_with,
+                                     int64_t remaining, struct belfry_buf *out)
+{
+    size_t before = belfry_buf_len(out);
+    char digits[DIGITS_MAX];
+    snprintf(digits, sizeof(digits), "%lld", (long long)rev);
+    return undo_if_failed(out, before,
+                          is_sorted(render) ? end_sorted(render, digits, continue_with, remaining, out)
+                                            : end_plain(digits, continue_with, remaining, out));
 }
 
 /* ---- lines of a watch ---- */

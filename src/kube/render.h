@@ -40,7 +40,8 @@ BELFRY_NODISCARD enum belfry_err kube_render_object(const struct kube_render *re
 
 /* A list is its beginning, its items, which the caller separates by commas, and its end. Some metadata is known only at
  * the end (continue, remainingItemCount), so all metadata comes last: clients accept any order. It omits an empty
- * continue_with and a negative remaining. */
+ * continue_with and a negative remaining. Lists of an API server's custom resources have the order of its own, and
+ * never omit continue. An item omits what items of the resource's lists omit (resource.h). */
 BELFRY_NODISCARD enum belfry_err kube_render_list_begin(const struct kube_render *render, struct belfry_buf *out);
 BELFRY_NODISCARD enum belfry_err kube_render_item(const struct kube_render *render, const struct kube_object *object,
                                                   int64_t rev, struct belfry_buf *out);

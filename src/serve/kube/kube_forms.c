@@ -54,6 +54,7 @@ struct form_key {
 
 struct form {
     struct kube_change change; /* with references of its own */
+    bool is_selectable;        /* its objects have attributes */
     struct belfry_map_node node;
     struct belfry_list used;
     struct form_key key;
@@ -82,6 +83,13 @@ enum belfry_err kube_forms_create(size_t max_bytes, uint64_t seed, struct kube_f
     return BELFRY_OK;
 }
 
+static void kube_change_fini(struct kube_change *change)
+{
+    kube_object_unref(change->before);
+    kube_object_unref(change->after);
+    kube_object_unref(change->named);
+}
+
 /* Of a form that is in no map and no list. */
 static void kube_form_free(struct form *form)
 {
@@ -90,9 +98,7 @@ static void kube_form_free(struct form *form)
         belfry_blob_unref(line->text);
         free(line);
     }
-    kube_object_unref(form->change.before);
-    kube_object_unref(form->change.after);
-    kube_object_unref(form->change.named);
+    kube_change_fini(&form->change);
     free(form);
 }
 
@@ -276,7 +282,7 @@ bool kube_forms_attribute(struct kube_forms *forms, const struct batch *batch, u
     *before = *after = (struct belfry_bytes){0};
     if (lens == NULL || lens->serial != front.serial)
         return true;
-    if (kube_forms_change(forms, &lens->lens, batch, event, &change) != BELFRY_OK)
+    if (kube_forms_change(forms, &lens->lens, batch, event, KUBE_NEED_ATTRIBUTES, &change) != BELFRY_OK)
         return false;
     *before = value_of(change->before, &front, label);
     *after = value_of(change->after, &front, label);
@@ -342,17 +348,26 @@ static void note_undecodable(struct kube_forms *forms, struct belfry_bytes key)
     to[n] = '\0';
 }
 
+/* How the objects of a change are made. */
+struct making {
+    struct kube_forms *forms;
+    const struct kube_lens *lens;
+    bool is_text; /* without attributes */
+};
+
 /* One side of a change; *out stays NULL when there is no object, or it cannot be decoded. */
-static enum belfry_err decode_side(struct kube_forms *forms, const struct kube_lens *lens,
-                                   const struct belfry_wire_kv *kv, const struct kube_object **out)
+static enum belfry_err decode_side(const struct making *making, const struct belfry_wire_kv *kv,
+                                   const struct kube_object **out)
 {
+    const struct kube_lens *lens = making->lens;
     struct kube_stored stored = {kv->key, kv->value, kv->create_rev, kv->mod_rev, kv->version};
     struct kube_object *object;
-    enum belfry_err err = kube_object_make(lens->resource, lens->version, &stored, &object);
+    enum belfry_err err = making->is_text ? kube_object_make_text(lens->resource, &stored, &object)
+                                          : kube_object_make(lens->resource, lens->version, &stored, &object);
     if (err == BELFRY_OK)
         *out = object;
     else if (err == BELFRY_ERR_INVALID)
-        note_undecodable(forms, kv->key);
+        note_undecodable(making->forms, kv->key);
     return err == BELFRY_ERR_NOMEM ? err : BELFRY_OK;
 }
 
@@ -368,39 +383,38 @@ static void scan_event(const struct batch *batch, uint32_t event, struct belfry_
     belfry_ignore(err);
 }
 
-/* The object of a blind change: it has only a name. */
 static enum belfry_err make_named(const struct kube_lens *lens, const struct belfry_wire_kv *kv,
                                   const struct kube_object **out)
 {
-    const char *nothing = lens->resource->wrap_key != NULL ? "{}" : "{\"metadata\":{}}";
-    struct kube_stored stored = {kv->key, belfry_bytes_str(nothing), kv->create_rev, kv->mod_rev, 1};
+    struct kube_stored stored = {kv->key, kv->value, kv->create_rev, kv->mod_rev, 1};
     struct kube_object *object;
-    enum belfry_err err = kube_object_make(lens->resource, lens->version, &stored, &object);
+    enum belfry_err err = kube_object_make_named(lens->resource, lens->version, &stored, &object);
     if (err == BELFRY_OK)
         *out = object;
     return err == BELFRY_ERR_NOMEM ? err : BELFRY_OK;
 }
 
-static enum belfry_err kube_form_fill(struct kube_forms *forms, struct form *form, const struct kube_lens *lens,
-                                      const struct batch *batch, uint32_t event)
+/* Makes the objects of a change, which has none yet. */
+static enum belfry_err kube_change_fill(struct kube_change *change, const struct making *making,
+                                        const struct batch *batch, uint32_t event)
 {
     const struct batch_event *at = &batch->events[event];
     struct belfry_bytes namespace, name;
     struct belfry_wire_event scanned;
     struct belfry_wire_kv prev;
     enum belfry_err err = BELFRY_OK;
-    if (!kube_resource_parts(lens->resource, batch_key(batch, at), &namespace, &name)) {
-        forms->stats.skipped++;
+    if (!kube_resource_parts(making->lens->resource, batch_key(batch, at), &namespace, &name)) {
+        making->forms->stats.skipped++;
         return BELFRY_OK;
     }
     scan_event(batch, event, &scanned, &prev);
-    form->change.blind = batch_prev_lost(batch, at);
+    change->blind = batch_prev_lost(batch, at);
     if (!at->is_delete)
-        err = decode_side(forms, lens, &scanned.kv, &form->change.after);
+        err = decode_side(making, &scanned.kv, &change->after);
     if (err == BELFRY_OK && at->prev_len > 0)
-        err = decode_side(forms, lens, &prev, &form->change.before);
-    if (err == BELFRY_OK && form->change.blind)
-        err = make_named(lens, &scanned.kv, &form->change.named);
+        err = decode_side(making, &prev, &change->before);
+    if (err == BELFRY_OK && change->blind)
+        err = make_named(making->lens, &scanned.kv, &change->named);
     return err;
 }
 
@@ -409,56 +423,92 @@ static size_t object_bytes(const struct kube_object *object)
     return object == NULL ? 0 : kube_object_bytes(object);
 }
 
-static enum belfry_err kube_form_make(struct kube_forms *forms, const struct kube_lens *lens,
-                                      const struct form_key *key, const struct batch *batch, uint32_t event,
-                                      struct form **out)
+static size_t change_bytes(const struct kube_change *change)
 {
+    return object_bytes(change->before) + object_bytes(change->after) + object_bytes(change->named);
+}
+
+static struct making making_of(struct kube_forms *forms, const struct kube_lens *lens, enum kube_forms_need need)
+{
+    return (struct making){forms, lens, lens->resource->is_verbatim && need == KUBE_NEED_TEXT};
+}
+
+static enum belfry_err kube_form_make(const struct making *making, const struct form_key *key,
+                                      const struct batch *batch, uint32_t event, struct form **out)
+{
+    struct kube_forms *forms = making->forms;
     struct form *form = calloc(1, sizeof(*form));
     if (form == NULL)
         return BELFRY_ERR_NOMEM;
-    enum belfry_err err = kube_form_fill(forms, form, lens, batch, event);
+    enum belfry_err err = kube_change_fill(&form->change, making, batch, event);
     if (err != BELFRY_OK) {
         kube_form_free(form);
         return err;
     }
     form->change.rev = batch->rev;
+    form->is_selectable = !making->is_text;
     form->key = *key;
     form->print = print_of(forms, batch, event);
     form->batch = batch;
     form->turn = forms->turn;
-    form->bytes = sizeof(*form) + object_bytes(form->change.before) + object_bytes(form->change.after) +
-                  object_bytes(form->change.named);
+    form->bytes = sizeof(*form) + change_bytes(&form->change);
     belfry_map_add(&forms->by_event, hash_of(forms, key), &form->node);
     belfry_list_prepend(&forms->used, &form->used);
     forms->stats.bytes += form->bytes;
     forms->stats.changes++;
     forms->stats.made++;
+    forms->stats.parsed += form->is_selectable && making->lens->resource->is_verbatim;
     kube_forms_shrink(forms, form);
     *out = form;
     return BELFRY_OK;
 }
 
+/* Gives its objects attributes. Its lines stay: their text is the same. */
+static enum belfry_err kube_form_parse(const struct making *making, struct form *form, const struct batch *batch,
+                                       uint32_t event)
+{
+    struct kube_forms *forms = making->forms;
+    struct kube_change change = {.rev = form->change.rev};
+    enum belfry_err err = kube_change_fill(&change, making, batch, event);
+    if (err != BELFRY_OK) {
+        kube_change_fini(&change);
+        return err;
+    }
+    size_t before = change_bytes(&form->change), after = change_bytes(&change);
+    kube_change_fini(&form->change);
+    form->change = change;
+    form->is_selectable = true;
+    form->bytes = form->bytes - before + after;
+    forms->stats.bytes = forms->stats.bytes - before + after;
+    forms->stats.parsed++;
+    kube_forms_shrink(forms, form);
+    return BELFRY_OK;
+}
+
 enum belfry_err kube_forms_change(struct kube_forms *forms, const struct kube_lens *lens, const struct batch *batch,
-                                  uint32_t event, const struct kube_change **out)
+                                  uint32_t event, enum kube_forms_need need, const struct kube_change **out)
 {
     BELFRY_OWNER_CHECK(forms);
+    struct making making = making_of(forms, lens, need);
     struct form_key key = {lens_of(lens)->serial, batch->rev, (uint64_t)batch->first_sub + event};
     struct form *form = kube_forms_find(forms, &key);
+    enum belfry_err err = BELFRY_OK;
     if (form != NULL && !kube_form_is_of(forms, form, batch, event)) {
         kube_forms_drop(forms, form);
         form = NULL;
     }
     if (form == NULL) {
-        enum belfry_err err = kube_form_make(forms, lens, &key, batch, event, &form);
-        if (err != BELFRY_OK)
-            return err;
+        err = kube_form_make(&making, &key, batch, event, &form);
     } else {
         forms->stats.shared++;
         belfry_list_remove(&form->used);
         belfry_list_prepend(&forms->used, &form->used);
+        if (!form->is_selectable && !making.is_text)
+            err = kube_form_parse(&making, form, batch, event);
     }
-    *out = &form->change;
-    return BELFRY_OK;
+    if (err == BELFRY_OK)
+        *out = &form->change;
+    return err;
 }
 
 /* ---- lines ---- */

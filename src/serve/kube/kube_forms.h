@@ -55,10 +55,13 @@ BELFRY_NODISCARD enum belfry_err kube_lens_pin_name(const struct kube_lens *lens
 
 /* ---- changes and lines ---- */
 
+/* What a watcher needs of a change. Objects of a verbatim resource (kube/resource.h) are parsed only for attributes. */
+enum kube_forms_need { KUBE_NEED_TEXT, KUBE_NEED_ATTRIBUTES };
+
 /* Event number `event` of the batch as a change, lent until the next call. A key that is no object's has neither before
  * nor after. Errors: BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err kube_forms_change(struct kube_forms *forms, const struct kube_lens *lens,
-                                                   const struct batch *batch, uint32_t event,
+                                                   const struct batch *batch, uint32_t event, enum kube_forms_need need,
                                                    const struct kube_change **out);
 
 /* The form of a line. A table's rows have `include`, and its first line the columns. */
@@ -81,6 +84,7 @@ bool kube_forms_attribute(struct kube_forms *forms, const struct batch *batch, u
 
 struct kube_forms_stats {
     uint64_t made, shared;    /* changes: decoded, and found */
+    uint64_t parsed;          /* of verbatim resources: decoded for their attributes */
     uint64_t lines;           /* written */
     uint64_t undecodable;     /* values; each side of a change counts */
     uint64_t skipped;         /* events of keys that are no objects */

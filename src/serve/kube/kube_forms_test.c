@@ -48,7 +48,7 @@ static struct batch *make_batch(int64_t rev, const char *key, const char *value,
 static const struct kube_change *see(struct bed *bed, const struct batch *batch, uint32_t event)
 {
     const struct kube_change *change;
-    assert_int_equal(kube_forms_change(bed->forms, bed->lens, batch, event, &change), BELFRY_OK);
+    assert_int_equal(kube_forms_change(bed->forms, bed->lens, batch, event, KUBE_NEED_ATTRIBUTES, &change), BELFRY_OK);
     return change;
 }
 
@@ -363,7 +363,7 @@ static enum belfry_err use(struct bed *bed, const struct batch *batch, struct be
     const struct kube_change *change;
     struct belfry_blob *blob = NULL;
     struct belfry_bytes before, after;
-    enum belfry_err err = kube_forms_change(bed->forms, bed->lens, batch, 0, &change);
+    enum belfry_err err = kube_forms_change(bed->forms, bed->lens, batch, 0, KUBE_NEED_ATTRIBUTES, &change);
     if (err == BELFRY_OK)
         err = kube_forms_line(bed->forms, bed->lens, change, &how, &blob);
     belfry_blob_unref(blob);

@@ -31,6 +31,8 @@ enum belfry_err kube_page_aim(struct kube_page *page, struct belfry_bytes namesp
     if (err != BELFRY_OK)
         return err;
     struct belfry_bytes key = belfry_buf_bytes(&page->key);
+    bool is_relative = page->resource->is_verbatim && name.len == 0; /* as API servers' tokens are */
+    page->base = is_relative ? key.len : strlen(page->resource->prefix);
     if (name.len == 0 || page->filter)
         return range_prefix_end(key, &page->end);
     err = belfry_buf_append(&page->end, key.data, key.len);
@@ -40,19 +42,19 @@ enum belfry_err kube_page_aim(struct kube_page *page, struct belfry_bytes namesp
 struct belfry_bytes kube_page_start(const struct kube_page *page)
 {
     struct belfry_bytes key = belfry_buf_bytes(&page->key);
-    size_t prefix = strlen(page->resource->prefix);
-    return belfry_bytes_of(key.data + prefix, key.len - prefix);
+    return page->base == 0 ? key : belfry_bytes_of(key.data + page->base, key.len - page->base);
 }
 
 bool kube_page_skip_to(struct kube_page *page, struct belfry_bytes start, enum belfry_err *err)
 {
     struct belfry_buf key = {0};
-    *err = belfry_buf_append(&key, page->resource->prefix, strlen(page->resource->prefix));
+    struct belfry_bytes end = belfry_buf_bytes(&page->end);
+    *err = belfry_buf_append(&key, belfry_buf_bytes(&page->key).data, page->base);
     if (*err == BELFRY_OK)
         *err = belfry_buf_append(&key, start.data, start.len);
     struct belfry_bytes at = belfry_buf_bytes(&key);
     bool inside = *err == BELFRY_OK && belfry_bytes_cmp(at, belfry_buf_bytes(&page->key)) >= 0 &&
-                  belfry_bytes_cmp(at, belfry_buf_bytes(&page->end)) < 0;
+                  (end.len == 0 || belfry_bytes_cmp(at, end) < 0);
     if (inside) {
         struct belfry_buf was = page->key;
         page->key = key;
@@ -90,6 +92,18 @@ static enum belfry_err write_object(struct reading *reading, const struct kube_o
     return err != BELFRY_OK ? err : kube_render_item(&reading->render, object, rev, text);
 }
 
+/* Makes an object of a row. `lent` is room for one that need not be copied: *out then points to it. */
+static enum belfry_err make_object(const struct kube_page *page, const struct kube_stored *stored,
+                                   struct kube_object *lent, struct kube_object **out)
+{
+    if (!page->resource->is_verbatim || page->selector != NULL || page->view == KUBE_VIEW_TABLE)
+        return kube_object_make(page->resource, page->version, stored, out);
+    *out = lent;
+    *lent = (struct kube_object){.head = stored->value};
+    bool is_text = page->view == KUBE_VIEW_OBJECT || kube_object_lend(stored->value, lent);
+    return is_text ? BELFRY_OK : BELFRY_ERR_INVALID;
+}
+
 /* A row that is not an object of the resource, or cannot be decoded, counts as absent. */
 static enum belfry_err read_row(struct reading *reading, struct belfry_bytes key, struct belfry_bytes raw)
 {
@@ -98,10 +112,10 @@ static enum belfry_err read_row(struct reading *reading, struct belfry_bytes key
     if (page->filter && !is_in_namespace(page, key))
         return BELFRY_OK;
     enum belfry_err err = belfry_scan_kv(raw, &kv);
-    struct kube_object *object = NULL;
+    struct kube_object *object = NULL, lent;
     if (err == BELFRY_OK) {
         struct kube_stored stored = {key, kv.value, kv.create_rev, kv.mod_rev, kv.version};
-        err = kube_object_make(page->resource, page->version, &stored, &object);
+        err = make_object(page, &stored, &lent, &object);
     }
     if (err != BELFRY_OK) {
         reading->skipped += err == BELFRY_ERR_NOT_FOUND;
@@ -110,7 +124,8 @@ static enum belfry_err read_row(struct reading *reading, struct belfry_bytes key
     }
     if (page->selector == NULL || kube_selector_matches(page->selector, &object->attributes))
         err = write_object(reading, object, kv.mod_rev);
-    kube_object_unref(object);
+    if (object != &lent)
+        kube_object_unref(object);
     return err;
 }
 

@@ -45,6 +45,7 @@ struct kube_page {
     enum kube_include include;
     enum kube_page_as as;
     struct belfry_buf key, end; /* what is left of the range: moves on with each page */
+    size_t base;                /* bytes at the front of key that tokens omit */
     bool filter;                /* namespace must be compared, too: kube_resource_key() */
     struct belfry_buf namespace;
     int64_t rev;                     /* the state at this revision; 0: the newest, which then becomes rev */
@@ -76,7 +77,9 @@ struct kube_page {
 BELFRY_NODISCARD enum belfry_err kube_page_aim(struct kube_page *page, struct belfry_bytes namespace,
                                                struct belfry_bytes name);
 
-/* Where the range begins, without the prefix of the resource's keys: what a continue token says. Lent. */
+/* Where the range begins: what a continue token says. It is without the prefix of the resource's keys; of a verbatim
+ * resource also without the namespace of the list, as in an API server's token, so that one can continue the other's
+ * list. Lent. */
 struct belfry_bytes kube_page_start(const struct kube_page *page);
 
 /* Makes it begin there instead; false (and nothing has moved): that is not in the range. *err: no memory. */

@@ -460,7 +460,9 @@ static enum belfry_err on_core_event(void *stream_user, const struct batch *batc
         return BELFRY_OK;
     struct kube_line line = {
         .view = watch->view, .include = watch->include, .first = defines_columns(watch, batch, event)};
-    enum belfry_err err = kube_forms_change(watches->forms, watch->lens, batch, event, &change);
+    bool selects = watch->selector != NULL && !kube_selector_is_everything(watch->selector);
+    enum belfry_err err = kube_forms_change(watches->forms, watch->lens, batch, event,
+                                            selects ? KUBE_NEED_ATTRIBUTES : KUBE_NEED_TEXT, &change);
     if (err == BELFRY_OK)
         err =
             kube_change_told(change, watch->selector, watch->resumed && batch->rev == watch->from, &told, &line.event);
@@ -710,8 +712,9 @@ static enum belfry_err kube_watch_find_start(struct kube_watch *watch, const str
         err = fence_ask(watches->opts.fence, &ask->who, watch->key, on_watch_fence, watch, &watch->wait);
     } else if (ask->watch.read == KUBE_READ_ANY) {
         kube_watch_go_live(watch, worker_position(watches->worker));
-    } else { /* the version of a list or an event: the client may have seen a part of that revision */
-        watch->resumed = true;
+    } else { /* the version of a list or an event: the client may have seen a part of that revision. An API server's
+                changes have a version each. */
+        watch->resumed = !ask->resource->is_verbatim;
         kube_watch_go_live(watch, ask->watch.rev);
     }
     return err;
