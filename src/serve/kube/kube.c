@@ -30,6 +30,7 @@ enum belfry_err kube_create(const struct kube_service_opts *opts, struct kube_se
         return BELFRY_ERR_NOMEM;
     service->work = opts->work;
     service->user = opts->user;
+    service->state.rights = opts->rights;
     service->state.extent = KUBE_CATALOG_PART; /* until a catalog is set */
     snprintf(service->state.reason, sizeof(service->state.reason), "starting");
     struct kube_watches_opts watches = {.permit = opts->permit,

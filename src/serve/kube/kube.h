@@ -36,6 +36,7 @@ struct kube_service;
 
 struct kube_service_opts {
     struct permit *permit;
+    enum kube_rights rights; /* what permit is asked about */
     struct fence *fence;
     struct kube_lists *lists;
     uint64_t (*now)(void *user);

@@ -7,6 +7,7 @@
 #include "core/key_range.h"
 #include "kube/accept.h"
 #include "serve/kube/kube_answer.h"
+#include "serve/rights/review_subject.h"
 
 #define CLIENT_MAX 63 /* bytes of a user-agent */
 
@@ -42,7 +43,18 @@ void kube_ask_free(struct kube_ask *ask)
     kube_options_fini(&ask->options);
     belfry_buf_fini(&ask->key);
     belfry_buf_fini(&ask->end);
+    belfry_buf_fini(&ask->subject);
     free(ask);
+}
+
+struct belfry_bytes kube_ask_right_key(const struct kube_ask *ask)
+{
+    return belfry_buf_bytes(belfry_buf_len(&ask->subject) > 0 ? &ask->subject : &ask->key);
+}
+
+struct belfry_bytes kube_ask_right_end(const struct kube_ask *ask)
+{
+    return belfry_buf_len(&ask->subject) > 0 ? (struct belfry_bytes){0} : belfry_buf_bytes(&ask->end);
 }
 
 /* Which resource, and does the path fit its scope? A status subresource is the object itself. */
@@ -87,11 +99,17 @@ static enum belfry_err negotiate(struct kube_ask *ask, const struct exchange_hea
     return BELFRY_ERR_INVALID;
 }
 
+/* May a token be needed to continue? An API server's tokens are relative to the namespace of the path. */
+static bool is_paged(const struct kube_ask *ask)
+{
+    return ask->verb == KUBE_VERB_LIST && (ask->options.limit > 0 || ask->options.continue_token.len > 0);
+}
+
 /* metadata.name and metadata.namespace narrow the range; the selector still checks them. */
 static void take_pins(struct kube_ask *ask)
 {
     bool no_namespace, no_name;
-    if (ask->selector == NULL)
+    if (ask->selector == NULL || (ask->resource->is_verbatim && is_paged(ask)))
         return;
     struct belfry_bytes namespace = kube_selector_namespace(ask->selector, &no_namespace);
     struct belfry_bytes name = kube_selector_name(ask->selector, &no_name);
@@ -140,7 +158,9 @@ static enum belfry_err find_range(struct kube_ask *ask, struct belfry_bytes scop
 {
     struct range range;
     enum belfry_err err = kube_resource_key(ask->resource, ask->namespace, ask->name, &ask->key, &ask->filter);
-    if (err == BELFRY_OK && ask->name.len == 0)
+    if (err == BELFRY_OK && belfry_buf_len(&ask->key) == 0)
+        err = belfry_buf_append(&ask->end, "", 1); /* all keys */
+    else if (err == BELFRY_OK && ask->name.len == 0)
         err = range_prefix_end(belfry_buf_bytes(&ask->key), &ask->end);
     if (err != BELFRY_OK)
         return err;
@@ -149,6 +169,35 @@ static enum belfry_err find_range(struct kube_ask *ask, struct belfry_bytes scop
     kube_status_set(status, KUBE_FORBIDDEN, "belfry: %s are outside of what this tier follows (its scope)",
                     ask->resource->plural);
     return BELFRY_ERR_INVALID;
+}
+
+/* The name that a list or watch is authorised for: metadata.name=NAME alone is the right to one object. */
+static struct belfry_bytes selected_name(const struct kube_ask *ask)
+{
+    bool nothing = true;
+    struct belfry_bytes name = {0};
+    if (ask->selector != NULL)
+        name = kube_selector_name(ask->selector, &nothing);
+    return nothing ? (struct belfry_bytes){0} : name;
+}
+
+static enum belfry_err write_subject(struct kube_ask *ask, const struct kube_target *target)
+{
+    static const char *const verbs[] = {
+        [KUBE_VERB_GET] = "get", [KUBE_VERB_LIST] = "list", [KUBE_VERB_WATCH] = "watch"};
+    bool selects = target->verb != KUBE_VERB_GET;
+    struct review_subject subject = {
+        .verb = belfry_bytes_str(verbs[target->verb]),
+        .group = target->group,
+        .version = target->version,
+        .resource = target->resource,
+        .subresource = target->subresource,
+        .namespace = target->namespace,
+        .name = target->name.len > 0 ? target->name : selected_name(ask),
+        .label_selector = selects ? ask->options.label_selector : (struct belfry_bytes){0},
+        .field_selector = selects ? ask->options.field_selector : (struct belfry_bytes){0},
+    };
+    return review_subject_write(&subject, &ask->subject);
 }
 
 static enum belfry_err read_ask(struct kube_ask *ask, const struct kube_state *state, const struct exchange_head *head,
@@ -162,7 +211,9 @@ static enum belfry_err read_ask(struct kube_ask *ask, const struct kube_state *s
     enum belfry_err err = find_resource(ask, state, &target, status);
     if (err == BELFRY_OK)
         err = make_plan(ask, status);
-    return err != BELFRY_OK ? err : negotiate(ask, head, status);
+    if (err == BELFRY_OK)
+        err = negotiate(ask, head, status);
+    return err == BELFRY_OK && state->rights == KUBE_RIGHTS_REVIEW ? write_subject(ask, &target) : err;
 }
 
 enum belfry_err kube_ask_read(const struct kube_state *state, struct belfry_bytes scope, const struct exchange *x,
@@ -183,7 +234,7 @@ enum belfry_err kube_ask_read(const struct kube_state *state, struct belfry_byte
         kube_ask_free(ask);
         return err;
     }
-    ask->bytes += ask->options.text.cap + ask->key.cap + ask->end.cap;
+    ask->bytes += ask->options.text.cap + ask->key.cap + ask->end.cap + ask->subject.cap;
     ask->bytes += ask->selector == NULL ? 0 : kube_selector_bytes(ask->selector);
     *out = ask;
     return BELFRY_OK;

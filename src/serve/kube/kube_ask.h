@@ -4,7 +4,7 @@
  * that can be wrong with a request is found here, before it waits for anything.
  *
  * Thread: owner. Pure.
- * Memory: one allocation, its options, its selector and its range; `bytes` is their sum.
+ * Memory: one allocation, its options, its selector, its range and its subject; `bytes` is their sum.
  */
 #ifndef BELFRY_SERVE_KUBE_KUBE_ASK_H
 #define BELFRY_SERVE_KUBE_KUBE_ASK_H
@@ -26,7 +26,8 @@ struct kube_ask {
     struct kube_list_plan list;   /* GET, LIST */
     struct kube_watch_plan watch; /* WATCH */
     struct kube_options options;
-    struct belfry_buf key, end; /* the range as upstream and the core read it; an empty end: one key */
+    struct belfry_buf key, end; /* the range as the core reads it; an empty end: one key */
+    struct belfry_buf subject;  /* KUBE_RIGHTS_REVIEW: what permit is asked about */
     bool filter;                /* the range has objects of other namespaces */
     size_t bytes;
     struct belfry_bytes namespace, name; /* of the path, or pinned by the selector; this and the rest: in `text` */
@@ -41,5 +42,9 @@ BELFRY_NODISCARD enum belfry_err kube_ask_read(const struct kube_state *state, s
                                                const struct exchange *x, const struct exchange_head *head,
                                                struct kube_ask **out, struct kube_status *status);
 void kube_ask_free(struct kube_ask *ask); /* NULL is fine */
+
+/* What permit is asked about: the range, or the subject of a review, which has no end. Lent. */
+struct belfry_bytes kube_ask_right_key(const struct kube_ask *ask);
+struct belfry_bytes kube_ask_right_end(const struct kube_ask *ask);
 
 #endif

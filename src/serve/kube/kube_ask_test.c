@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "serve/rights/review_subject.h"
 #include "support/refuse.h"
 #include "support/widgets.h"
 
@@ -17,7 +18,7 @@
 #define GADGETS "/registry/demo.example.com/gadgets/"
 
 static struct {
-    struct kube_resource *resources[2];
+    struct kube_resource *resources[3];
     struct kube_catalog *catalog;
     struct kube_state state;
     struct kube_status status; /* of the last request */
@@ -47,7 +48,10 @@ static int setup(void **state)
     (void)state;
     bed.resources[0] = widgets_make();
     assert_int_equal(read_gadgets(&bed.resources[1]), BELFRY_OK);
-    assert_int_equal(kube_catalog_make(bed.resources, 2, &bed.catalog, &why), BELFRY_OK);
+    struct kube_api_resource pods = {
+        .group = "", .version = "v1", .plural = "pods", .singular = "pod", .kind = "Pod", .namespaced = true};
+    assert_int_equal(kube_resource_of_api(&pods, &bed.resources[2]), BELFRY_OK);
+    assert_int_equal(kube_catalog_make(bed.resources, 3, &bed.catalog, &why), BELFRY_OK);
     bed.state = (struct kube_state){.catalog = bed.catalog, .extent = KUBE_CATALOG_WHOLE};
     return 0;
 }
@@ -56,8 +60,8 @@ static int teardown(void **state)
 {
     (void)state;
     kube_catalog_unref(bed.catalog);
-    kube_resource_unref(bed.resources[0]);
-    kube_resource_unref(bed.resources[1]);
+    for (size_t i = 0; i < 3; i++)
+        kube_resource_unref(bed.resources[i]);
     return refuse_held() == 0 ? 0 : -1;
 }
 
@@ -96,6 +100,76 @@ static void assert_refused(const char *method, const char *path, enum kube_reaso
     assert_null(ask);
     assert_int_equal(bed.status.reason, reason);
     assert_true(bed.status.message[0] != '\0');
+}
+
+/* ---- resources of an API server ---- */
+
+static void assert_keys(const char *path, const char *key, size_t key_len, const char *end, size_t end_len)
+{
+    struct kube_ask *ask = get(path);
+    assert_true(belfry_bytes_equal(belfry_buf_bytes(&ask->key), belfry_bytes_of(key, key_len)));
+    assert_true(belfry_bytes_equal(belfry_buf_bytes(&ask->end), belfry_bytes_of(end, end_len)));
+    kube_ask_free(ask);
+}
+
+static void keys_of_an_api_server_begin_with_nothing(void **state)
+{
+    (void)state;
+    assert_keys("/api/v1/pods", "", 0, "", 1); /* to "\\0": all */
+    assert_keys("/api/v1/pods?watch=1", "", 0, "", 1);
+    assert_keys("/api/v1/namespaces/prod/pods", "prod/", 5, "prod0", 5);
+    assert_keys("/api/v1/namespaces/prod/pods/p1", "prod/p1", 7, "", 0);
+    assert_keys("/api/v1/pods?fieldSelector=metadata.namespace%3Dprod", "prod/", 5, "prod0", 5);
+}
+
+/* Otherwise the API server would read another place from the token. */
+static void a_page_has_the_range_of_its_path(void **state)
+{
+    (void)state;
+    assert_keys("/api/v1/pods?limit=5&fieldSelector=metadata.namespace%3Dprod", "", 0, "", 1);
+    assert_keys("/api/v1/namespaces/prod/pods?continue=x&fieldSelector=metadata.name%3Da", "prod/", 5, "prod0", 5);
+}
+
+/* VERB/GROUP/VERSION/RESOURCE/NAMESPACE/NAME/LABELS/FIELDS */
+static void assert_subject(const char *path, const char *expected)
+{
+    char text[512];
+    struct review_subject subject;
+    struct kube_ask *ask = get(path);
+    assert_int_equal(kube_ask_right_end(ask).len, 0);
+    assert_int_equal(review_subject_read(kube_ask_right_key(ask), &subject), BELFRY_OK);
+    const struct belfry_bytes parts[] = {subject.verb,           subject.group,         subject.version,
+                                         subject.resource,       subject.namespace,     subject.name,
+                                         subject.label_selector, subject.field_selector};
+    size_t used = 0;
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%.*s", i == 0 ? "" : "/", (int)parts[i].len,
+                                 parts[i].data);
+    assert_string_equal(text, expected);
+    kube_ask_free(ask);
+}
+
+static void a_review_is_about_the_request(void **state)
+{
+    (void)state;
+    bed.state.rights = KUBE_RIGHTS_REVIEW;
+    assert_subject("/api/v1/pods?resourceVersion=0", "list//v1/pods////");
+    assert_subject("/api/v1/pods?watch=1", "watch//v1/pods////");
+    assert_subject("/api/v1/namespaces/prod/pods/p1?fieldSelector=a%3Db", "get//v1/pods/prod/p1//");
+    assert_subject("/api/v1/pods?watch=1&fieldSelector=spec.nodeName%3Dn1&labelSelector=a%3Db",
+                   "watch//v1/pods///a=b/spec.nodeName=n1");
+    assert_subject("/api/v1/namespaces/prod/pods?fieldSelector=metadata.name%3Dp1",
+                   "list//v1/pods/prod/p1//metadata.name=p1");
+    assert_subject("/api/v1/pods?fieldSelector=metadata.namespace%3Dprod", "list//v1/pods////metadata.namespace=prod");
+}
+
+static void in_front_of_etcd_rights_are_about_the_range(void **state)
+{
+    (void)state;
+    struct kube_ask *ask = get(API "namespaces/a/widgets");
+    assert_true(belfry_bytes_equal(kube_ask_right_key(ask), belfry_buf_bytes(&ask->key)));
+    assert_true(belfry_bytes_equal(kube_ask_right_end(ask), belfry_buf_bytes(&ask->end)));
+    kube_ask_free(ask);
 }
 
 /* ---- which keys ---- */
@@ -305,6 +379,8 @@ static void refused_memory_leaks_nothing_and_asks_to_come_again(void **state)
 {
     (void)state;
     assert_true(refuse_sweep(read_and_free) > 3);
+    bed.state.rights = KUBE_RIGHTS_REVIEW;
+    assert_true(refuse_sweep(read_and_free) > 4);
 }
 
 #define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -312,6 +388,10 @@ static void refused_memory_leaks_nothing_and_asks_to_come_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        test(keys_of_an_api_server_begin_with_nothing),
+        test(a_page_has_the_range_of_its_path),
+        test(a_review_is_about_the_request),
+        test(in_front_of_etcd_rights_are_about_the_range),
         test(the_path_says_which_keys),
         test(a_selector_of_name_and_namespace_narrows_the_range),
         test(a_selector_never_leads_out_of_the_path),

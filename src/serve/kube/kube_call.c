@@ -197,8 +197,8 @@ static void kube_call_go_on(struct kube_call *call, uint64_t now_ms)
         kube_call_take_over(call, now_ms);
         return;
     }
-    enum belfry_err err = permit_ask(permit, &ask->who, belfry_buf_bytes(&ask->key), belfry_buf_bytes(&ask->end),
-                                     now_ms, on_call_verdict, call, &call->question);
+    enum belfry_err err = permit_ask(permit, &ask->who, kube_ask_right_key(ask), kube_ask_right_end(ask), now_ms,
+                                     on_call_verdict, call, &call->question);
     if (err != BELFRY_OK) {
         kube_call_fail_busy(call, "belfry: too many requests wait for their rights");
         return;

@@ -18,7 +18,12 @@
 /* PART: definitions in etcd have not been read yet, so a missing resource may still appear: it is 429, not 404. */
 enum kube_catalog_extent { KUBE_CATALOG_WHOLE, KUBE_CATALOG_PART };
 
+/* What upstream is asked about the rights of a request: the range of its keys (etcd), or its attributes as a
+ * SubjectAccessReview has them (an API server: rights/review_subject.h). */
+enum kube_rights { KUBE_RIGHTS_RANGE, KUBE_RIGHTS_REVIEW };
+
 struct kube_state {
+    enum kube_rights rights;
     const struct kube_catalog *catalog; /* a reference; NULL: nothing is served */
     enum kube_catalog_extent extent;    /* of it */
     const struct worker *worker;

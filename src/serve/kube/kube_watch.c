@@ -84,7 +84,8 @@ struct kube_watch {
     size_t told;  /* bytes that the core may still write */
     size_t bytes; /* as counted in the stats */
 
-    struct belfry_bytes key, end, namespace; /* this and the rest: in text */
+    struct belfry_bytes key, end, namespace;  /* this and the rest: in text */
+    struct belfry_bytes right_key, right_end; /* what permit is asked about */
     struct identity who;
     const char *client;
     char text[];
@@ -411,8 +412,8 @@ static void kube_watch_apply_regime(struct kube_watch *watch)
 {
     const struct kube_watches_opts *opts = &watch->watches->opts;
     if (watch->claim == NULL && permit_regime(opts->permit, &watch->party) == PERMIT_ASKS) {
-        enum belfry_err err = permit_hold(opts->permit, &watch->party, watch->key, watch->end, opts->now(opts->user),
-                                          on_kube_watch_verdict, watch, &watch->claim);
+        enum belfry_err err = permit_hold(opts->permit, &watch->party, watch->right_key, watch->right_end,
+                                          opts->now(opts->user), on_kube_watch_verdict, watch, &watch->claim);
         if (err != BELFRY_OK)
             kube_watch_ask_later(watch); /* too many questions wait */
     }
@@ -726,8 +727,9 @@ static struct kube_watch *kube_watch_make(struct kube_watches *watches, struct e
 {
     struct belfry_bytes key = belfry_buf_bytes(&ask->key), end = belfry_buf_bytes(&ask->end);
     struct belfry_bytes client = belfry_bytes_str(ask->client);
-    size_t bytes =
-        sizeof(struct kube_watch) + key.len + end.len + ask->namespace.len + ask->who.text.len + client.len + 1;
+    struct belfry_bytes subject = belfry_buf_bytes(&ask->subject);
+    size_t bytes = sizeof(struct kube_watch) + key.len + end.len + subject.len + ask->namespace.len +
+                   ask->who.text.len + client.len + 1;
     bool has_room = !is_over_memory(watches) && shares_make_room(exchange_share(x), SHARES_WATCHERS, 1);
     struct kube_watch *watch = has_room ? calloc(1, bytes) : NULL;
     if (watch == NULL)
@@ -739,6 +741,8 @@ static struct kube_watch *kube_watch_make(struct kube_watches *watches, struct e
     char *to = watch->text;
     watch->key = belfry_pack(&to, key);
     watch->end = belfry_pack(&to, end);
+    watch->right_key = subject.len > 0 ? belfry_pack(&to, subject) : watch->key;
+    watch->right_end = subject.len > 0 ? (struct belfry_bytes){0} : watch->end;
     watch->namespace = belfry_pack(&to, ask->namespace);
     watch->who = identity_pack(&to, &ask->who);
     watch->client = belfry_pack(&to, client).data;
