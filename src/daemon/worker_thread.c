@@ -11,6 +11,7 @@
 #include "daemon/slack.h"
 #include "serve/kube/kube_reader.h"
 #include "serve/reads/reads.h"
+#include "serve/rights/etcd_fence.h"
 #include "server/inbound.h"
 #include "thread/thread.h"
 
@@ -459,8 +460,8 @@ static enum belfry_err create_upstream_side(struct worker_thread *t, uv_loop_t *
 
 static enum belfry_err create_sse(struct worker_thread *t, uv_loop_t *loop)
 {
-    struct fence_opts fence = {.uplink = t->uplink, .permit = t->permit, .vouch = t->vouch, .loop = loop};
-    enum belfry_err err = fence_create(&fence, &t->fence);
+    struct etcd_fence_opts fence = {.uplink = t->uplink, .permit = t->permit, .vouch = t->vouch, .loop = loop};
+    enum belfry_err err = etcd_fence_create(&fence, &t->fence);
     struct sse_opts sse = {.streams = {.permit = t->permit,
                                        .fence = t->fence,
                                        .store = t->opts.store,

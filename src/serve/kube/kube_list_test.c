@@ -13,6 +13,7 @@
 #include "base/list.h"
 #include "kube/token.h"
 #include "net/gzip.h"
+#include "serve/rights/etcd_fence.h"
 #include "support/fakeexchange.h"
 #include "support/modelstore.h"
 #include "support/uplinkbed.h"
@@ -620,8 +621,9 @@ static int setup_latest(void **state)
 {
     etcd = (struct etcd){.rev = 7};
     make(&(struct upstream_opts){.serve = serve}, 1);
-    assert_int_equal(fence_create(&(struct fence_opts){.uplink = bed.uplink, .loop = belfry_loop_uv(bed.loop)}, &fence),
-                     BELFRY_OK);
+    assert_int_equal(
+        etcd_fence_create(&(struct etcd_fence_opts){.uplink = bed.uplink, .loop = belfry_loop_uv(bed.loop)}, &fence),
+        BELFRY_OK);
     return setup(state);
 }
 

@@ -119,36 +119,41 @@ void permit_unlisten(struct permit *permit, const void *user)
 
 /* ---- the fence ---- */
 
-struct fence_wait {
+struct played_wait {
+    struct fence_wait base;
     fence_fn fn;
     void *user;
 };
 
-struct fence {
-    struct fence_wait wait; /* fn NULL: nobody waits */
+struct played_fence {
+    struct fence base;
+    struct played_wait wait; /* fn NULL: nobody waits */
     enum belfry_err err;
 };
 
-enum belfry_err fence_ask(struct fence *fence, const struct identity *who, struct belfry_bytes key, fence_fn fn,
-                          void *user, struct fence_wait **out)
+static enum belfry_err played_fence_ask(struct fence *base, const struct identity *who, struct belfry_bytes key,
+                                        fence_fn fn, void *user, struct fence_wait **out)
 {
+    struct played_fence *fence = (struct played_fence *)base;
     (void)who;
     assert_true(key.len > 0 && fence->wait.fn == NULL);
     if (fence->err != BELFRY_OK)
         return fence->err;
-    fence->wait = (struct fence_wait){fn, user};
-    *out = &fence->wait;
+    fence->wait = (struct played_wait){{base->api}, fn, user};
+    *out = &fence->wait.base;
     return BELFRY_OK;
 }
 
-void fence_cancel(struct fence_wait *wait)
+static void played_fence_cancel(struct fence_wait *wait)
 {
-    wait->fn = NULL;
+    ((struct played_wait *)wait)->fn = NULL;
 }
 
-static void fence_answer(struct fence *fence, enum belfry_err err, int64_t rev)
+static const struct fence_api played_fence_api = {.ask = played_fence_ask, .cancel = played_fence_cancel};
+
+static void fence_answer(struct played_fence *fence, enum belfry_err err, int64_t rev)
 {
-    struct fence_wait wait = fence->wait;
+    struct played_wait wait = fence->wait;
     fence->wait.fn = NULL;
     assert_non_null(wait.fn);
     wait.fn(err, rev, wait.user);
@@ -204,7 +209,7 @@ struct bed {
     struct worker *worker;
     struct kube_service *service;
     struct permit permit;
-    struct fence fence;
+    struct played_fence fence;
     struct kube_lists lists;
     struct kube_resource *resource;
     struct kube_catalog *catalog;
@@ -273,9 +278,9 @@ struct bed_opts {
 
 static enum belfry_err bed_open_as(struct bed *bed, const struct bed_opts *opts)
 {
-    *bed = (struct bed){.now = NOW, .head = 10};
+    *bed = (struct bed){.now = NOW, .head = 10, .fence.base.api = &played_fence_api};
     struct kube_service_opts kube_opts = {.permit = &bed->permit,
-                                          .fence = &bed->fence,
+                                          .fence = &bed->fence.base,
                                           .lists = &bed->lists,
                                           .now = bed_now,
                                           .work = bed_work,

@@ -1,5 +1,5 @@
-/* src/serve/rights/fence_test.c: questions to a support/fakeupstream that answers as etcd would. */
-#include "serve/rights/fence.h"
+/* src/serve/rights/etcd_fence_test.c: questions to a support/fakeupstream that answers as etcd would. */
+#include "serve/rights/etcd_fence.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -58,8 +58,9 @@ static void make_fence(struct etcd as)
 {
     etcd = as;
     make(&(struct upstream_opts){.serve = serve}, 1);
-    assert_int_equal(fence_create(&(struct fence_opts){.uplink = bed.uplink, .loop = belfry_loop_uv(bed.loop)}, &fence),
-                     BELFRY_OK);
+    assert_int_equal(
+        etcd_fence_create(&(struct etcd_fence_opts){.uplink = bed.uplink, .loop = belfry_loop_uv(bed.loop)}, &fence),
+        BELFRY_OK);
 }
 
 static int teardown(void **state)
@@ -212,8 +213,9 @@ static void with_auth_off_all_share_and_no_token_is_sent(void **state)
         permit_create(&(struct permit_opts){.uplink = bed.uplink, .loop = belfry_loop_uv(bed.loop)}, &permit),
         BELFRY_OK);
     assert_int_equal(
-        fence_create(&(struct fence_opts){.uplink = bed.uplink, .permit = permit, .loop = belfry_loop_uv(bed.loop)},
-                     &fence),
+        etcd_fence_create(
+            &(struct etcd_fence_opts){.uplink = bed.uplink, .permit = permit, .loop = belfry_loop_uv(bed.loop)},
+            &fence),
         BELFRY_OK);
     int verdicts = 0;
     struct permit_question *question;
@@ -277,8 +279,8 @@ static void user_of_a_certificate_asks_with_a_token_that_is_new_enough(void **st
     make(&(struct upstream_opts){.serve = serve_users}, 1);
     struct vouch_opts opts = auth_vouch_opts();
     assert_int_equal(vouch_create(&opts, &vouch), BELFRY_OK);
-    struct fence_opts with = {.uplink = bed.uplink, .vouch = vouch, .loop = belfry_loop_uv(bed.loop)};
-    assert_int_equal(fence_create(&with, &fence), BELFRY_OK);
+    struct etcd_fence_opts with = {.uplink = bed.uplink, .vouch = vouch, .loop = belfry_loop_uv(bed.loop)};
+    assert_int_equal(etcd_fence_create(&with, &fence), BELFRY_OK);
     struct identity alice = {.kind = IDENTITY_CERT, .text = belfry_bytes_str("alice")};
     struct identity root = {.kind = IDENTITY_CERT, .text = belfry_bytes_str("root")};
     struct fence_wait *wait;
@@ -407,8 +409,9 @@ static void those_who_wait_are_bounded_in_number_and_bytes(void **state)
     fence_cancel(seen.wait);
     assert_int_equal(ask_with(&seen, "t.1", "k"), BELFRY_OK);
     fence_destroy(fence);
-    assert_int_equal(fence_create(&(struct fence_opts){.uplink = bed.uplink, .loop = belfry_loop_uv(bed.loop)}, &fence),
-                     BELFRY_OK);
+    assert_int_equal(
+        etcd_fence_create(&(struct etcd_fence_opts){.uplink = bed.uplink, .loop = belfry_loop_uv(bed.loop)}, &fence),
+        BELFRY_OK);
     char *big = test_calloc(1, FENCE_BYTES);
     struct belfry_bytes key = belfry_bytes_of(big, FENCE_BYTES);
     assert_int_equal(fence_ask(fence, &(struct identity){0}, key, on_answer, &seen, &seen.wait), BELFRY_ERR_LIMIT);
@@ -425,7 +428,8 @@ static enum belfry_err scenario(void)
     bed.members[0] = upstream_create(&(struct upstream_opts){.serve = serve});
     enum belfry_err err = open_bed();
     if (err == BELFRY_OK)
-        err = fence_create(&(struct fence_opts){.uplink = bed.uplink, .loop = belfry_loop_uv(bed.loop)}, &fence);
+        err = etcd_fence_create(&(struct etcd_fence_opts){.uplink = bed.uplink, .loop = belfry_loop_uv(bed.loop)},
+                                &fence);
     int asked = 0;
     for (; asked < 3 && err == BELFRY_OK; asked += err == BELFRY_OK)
         err = ask_with(&seen[asked], asked == 2 ? "t.1" : NULL, "k");

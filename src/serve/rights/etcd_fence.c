@@ -1,5 +1,5 @@
-/* src/serve/rights/fence.c */
-#include "serve/rights/fence.h"
+/* src/serve/rights/etcd_fence.c */
+#include "serve/rights/etcd_fence.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ struct fence_subject {
 
 /* The waits with one subject: those that the Range under way answers, and those that came after it was sent. */
 struct fence_question {
-    struct fence *fence;
+    struct etcd_fence *fence;
     struct belfry_map_node map_node;
     struct belfry_list now, next; /* of fence_wait.node */
     struct unary *unary;          /* NULL: it waits to be vouched for */
@@ -39,8 +39,9 @@ struct fence_question {
     char text[];
 };
 
-struct fence_wait {
-    struct fence *fence;
+struct etcd_wait {
+    struct fence_wait base; /* first */
+    struct etcd_fence *fence;
     struct fence_question *question; /* NULL: it is being answered */
     struct belfry_list order;        /* of all, as they were asked */
     struct belfry_list node;
@@ -49,9 +50,10 @@ struct fence_wait {
     void *user;
 };
 
-struct fence {
+struct etcd_fence {
+    struct fence base; /* first */
     /* fixed at creation */
-    struct fence_opts opts;
+    struct etcd_fence_opts opts;
     struct belfry_hash_key hash_key;
     /* owner */
     uv_timer_t timer; /* until the first of `order` is due */
@@ -68,12 +70,12 @@ static void on_fence_vouched(struct vouch_wait *wait);
 
 /* ---- waits ---- */
 
-static struct fence_wait *fence_wait_of(struct belfry_list *node)
+static struct etcd_wait *fence_wait_of(struct belfry_list *node)
 {
-    return belfry_container(node, struct fence_wait, node);
+    return belfry_container(node, struct etcd_wait, node);
 }
 
-static void fence_wait_free(struct fence_wait *wait)
+static void fence_wait_free(struct etcd_wait *wait)
 {
     belfry_list_remove(&wait->order);
     belfry_list_remove(&wait->node);
@@ -81,7 +83,7 @@ static void fence_wait_free(struct fence_wait *wait)
     free(wait);
 }
 
-static void fence_wait_answer(struct fence_wait *wait, enum belfry_err err, int64_t rev)
+static void fence_wait_answer(struct etcd_wait *wait, enum belfry_err err, int64_t rev)
 {
     fence_fn fn = wait->fn;
     void *user = wait->user;
@@ -99,7 +101,7 @@ static void fence_answer_all(struct belfry_list *waits, enum belfry_err err, int
 
 /* ---- questions ---- */
 
-static uint64_t fence_subject_hash(const struct fence *fence, const struct fence_subject *subject)
+static uint64_t fence_subject_hash(const struct etcd_fence *fence, const struct fence_subject *subject)
 {
     uint64_t hash = belfry_hash(fence->hash_key, subject->secret);
     return belfry_hash_int(hash + 4 * (uint64_t)subject->caller + 2 * subject->is_user + (subject->field != NULL)) ^
@@ -112,7 +114,7 @@ static bool fence_subject_equal(const struct fence_subject *a, const struct fenc
            belfry_bytes_equal(a->secret, b->secret) && belfry_bytes_equal(a->key, b->key);
 }
 
-static struct fence_question *fence_question_find(const struct fence *fence, uint64_t hash,
+static struct fence_question *fence_question_find(const struct etcd_fence *fence, uint64_t hash,
                                                   const struct fence_subject *subject)
 {
     struct belfry_map_node *node = belfry_map_first(&fence->questions, hash);
@@ -139,8 +141,8 @@ static void fence_question_drop(struct fence_question *question)
     fence_question_free(question);
 }
 
-static enum belfry_err fence_question_create(struct fence *fence, uint64_t hash, const struct fence_subject *subject,
-                                             struct fence_question **out)
+static enum belfry_err fence_question_create(struct etcd_fence *fence, uint64_t hash,
+                                             const struct fence_subject *subject, struct fence_question **out)
 {
     size_t bytes = sizeof(struct fence_question) + subject->secret.len + subject->key.len;
     if (bytes > FENCE_BYTES - fence->bytes)
@@ -291,11 +293,11 @@ static enum belfry_err fence_question_send(struct fence_question *question)
 
 /* ---- time ---- */
 
-static void fence_arm_timer(struct fence *fence);
+static void fence_arm_timer(struct etcd_fence *fence);
 
 /* Removes a wait from its question. A Range without waits is cancelled, and the next one is sent immediately if waits
  * came after it. */
-static void fence_wait_leave(struct fence_wait *wait, struct belfry_list *failed)
+static void fence_wait_leave(struct etcd_wait *wait, struct belfry_list *failed)
 {
     struct fence_question *question = wait->question;
     if (question == NULL)
@@ -312,12 +314,12 @@ static void fence_wait_leave(struct fence_wait *wait, struct belfry_list *failed
 
 static void on_fence_timer(uv_timer_t *timer)
 {
-    struct fence *fence = timer->data;
+    struct etcd_fence *fence = timer->data;
     uint64_t now = belfry_clock_ms();
     struct belfry_list failed;
     belfry_list_init(&failed);
     while (!belfry_list_empty(&fence->order)) {
-        struct fence_wait *wait = belfry_container(fence->order.next, struct fence_wait, order);
+        struct etcd_wait *wait = belfry_container(fence->order.next, struct etcd_wait, order);
         if (now < wait->due_ms)
             break;
         fence_wait_leave(wait, &failed);
@@ -329,54 +331,37 @@ static void on_fence_timer(uv_timer_t *timer)
 
 /* All wait equally long, so the first in order is the first due. The timer is not moved when a wait is answered
  * early. */
-static void fence_arm_timer(struct fence *fence)
+static void fence_arm_timer(struct etcd_fence *fence)
 {
     if (fence->destroyed || belfry_list_empty(&fence->order) || uv_is_active((uv_handle_t *)&fence->timer))
         return;
     uint64_t now = belfry_clock_ms();
-    uint64_t due = belfry_container(fence->order.next, struct fence_wait, order)->due_ms;
+    uint64_t due = belfry_container(fence->order.next, struct etcd_wait, order)->due_ms;
     uv_update_time(fence->timer.loop);
     uv_timer_start(&fence->timer, on_fence_timer, due > now ? due - now : 0, 0);
 }
 
 /* ---- interface ---- */
 
-enum belfry_err fence_create(const struct fence_opts *opts, struct fence **out)
-{
-    struct fence *fence = calloc(1, sizeof(*fence));
-    if (fence == NULL)
-        return BELFRY_ERR_NOMEM;
-    fence->opts = *opts;
-    fence->hash_key = belfry_hash_key_draw();
-    belfry_list_init(&fence->order);
-    belfry_map_init(&fence->questions);
-    uv_timer_init(opts->loop, &fence->timer);
-    fence->timer.data = fence;
-    BELFRY_OWNER_INIT(fence);
-    *out = fence;
-    return BELFRY_OK;
-}
-
 static void on_fence_timer_closed(uv_handle_t *timer)
 {
     free(timer->data);
 }
 
-void fence_destroy(struct fence *fence)
+static void etcd_fence_destroy(struct fence *base)
 {
-    if (fence == NULL)
-        return;
+    struct etcd_fence *fence = (struct etcd_fence *)base;
     BELFRY_OWNER_CHECK(fence);
     fence->destroyed = true;
     while (!belfry_list_empty(&fence->order))
-        fence_wait_free(belfry_container(fence->order.next, struct fence_wait, order));
+        fence_wait_free(belfry_container(fence->order.next, struct etcd_wait, order));
     for (struct belfry_map_node *node; (node = belfry_map_drain(&fence->questions)) != NULL;)
         fence_question_free(belfry_container(node, struct fence_question, map_node));
     belfry_map_fini(&fence->questions);
     uv_close((uv_handle_t *)&fence->timer, on_fence_timer_closed);
 }
 
-static struct fence_subject fence_subject_of(const struct fence *fence, const struct identity *who,
+static struct fence_subject fence_subject_of(const struct etcd_fence *fence, const struct identity *who,
                                              struct belfry_bytes key, uint64_t now)
 {
     if (fence->opts.permit != NULL && permit_is_open(fence->opts.permit, now))
@@ -390,7 +375,7 @@ static struct fence_subject fence_subject_of(const struct fence *fence, const st
 }
 
 /* Finds the list for a new wait: of an existing question, after its Range under way, or of a new question. */
-static enum belfry_err fence_place(struct fence *fence, const struct fence_subject *subject,
+static enum belfry_err fence_place(struct etcd_fence *fence, const struct fence_subject *subject,
                                    struct fence_question **question, struct belfry_list **list)
 {
     uint64_t hash = fence_subject_hash(fence, subject);
@@ -405,13 +390,14 @@ static enum belfry_err fence_place(struct fence *fence, const struct fence_subje
     return err;
 }
 
-enum belfry_err fence_ask(struct fence *fence, const struct identity *who, struct belfry_bytes key, fence_fn fn,
-                          void *user, struct fence_wait **out)
+static enum belfry_err etcd_fence_ask(struct fence *base, const struct identity *who, struct belfry_bytes key,
+                                      fence_fn fn, void *user, struct fence_wait **out)
 {
+    struct etcd_fence *fence = (struct etcd_fence *)base;
     BELFRY_OWNER_CHECK(fence);
     if (fence->n_waits >= FENCE_WAITING)
         return BELFRY_ERR_LIMIT;
-    struct fence_wait *wait = calloc(1, sizeof(*wait));
+    struct etcd_wait *wait = calloc(1, sizeof(*wait));
     if (wait == NULL)
         return BELFRY_ERR_NOMEM;
     uint64_t now = belfry_clock_ms();
@@ -422,6 +408,7 @@ enum belfry_err fence_ask(struct fence *fence, const struct identity *who, struc
         free(wait);
         return err;
     }
+    wait->base.api = base->api;
     wait->fence = fence;
     wait->due_ms = now + FENCE_TIMEOUT_MS;
     wait->fn = fn;
@@ -431,19 +418,40 @@ enum belfry_err fence_ask(struct fence *fence, const struct identity *who, struc
     fence->n_waits++;
     fence->stats.asked++;
     fence_arm_timer(fence);
-    *out = wait;
+    *out = &wait->base;
     return BELFRY_OK;
 }
 
-void fence_cancel(struct fence_wait *wait)
+static void etcd_fence_cancel(struct fence_wait *base)
 {
+    struct etcd_wait *wait = (struct etcd_wait *)base;
     struct fence_question *question = wait->question;
     fence_wait_free(wait);
     if (question != NULL && belfry_list_empty(&question->now) && belfry_list_empty(&question->next))
         fence_question_drop(question);
 }
 
-void fence_stats(const struct fence *fence, struct fence_stats *out)
+static void etcd_fence_stats(const struct fence *base, struct fence_stats *out)
 {
-    *out = fence->stats;
+    *out = ((const struct etcd_fence *)base)->stats;
+}
+
+static const struct fence_api etcd_fence_api = {
+    .ask = etcd_fence_ask, .cancel = etcd_fence_cancel, .stats = etcd_fence_stats, .destroy = etcd_fence_destroy};
+
+enum belfry_err etcd_fence_create(const struct etcd_fence_opts *opts, struct fence **out)
+{
+    struct etcd_fence *fence = calloc(1, sizeof(*fence));
+    if (fence == NULL)
+        return BELFRY_ERR_NOMEM;
+    fence->base.api = &etcd_fence_api;
+    fence->opts = *opts;
+    fence->hash_key = belfry_hash_key_draw();
+    belfry_list_init(&fence->order);
+    belfry_map_init(&fence->questions);
+    uv_timer_init(opts->loop, &fence->timer);
+    fence->timer.data = fence;
+    BELFRY_OWNER_INIT(fence);
+    *out = &fence->base;
+    return BELFRY_OK;
 }
