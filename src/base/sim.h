@@ -107,7 +107,12 @@
     X(kube_bookmark_unproven, "a bookmark is taken while its past is not proven")                                      \
     X(kube_watch_behind_list, "the watch begins one version after the list")                                           \
     X(kube_never_stale, "a resource is never stale")                                                                   \
-    X(kube_waits_forever, "a silent server is waited for")
+    X(kube_waits_forever, "a silent server is waited for")                                                             \
+    X(kube_fresh_joins_sent, "a question whether a resource is fresh joins a proof that was already sent")             \
+    X(kube_fresh_by_probe, "a resource is fresh as soon as the version of etcd is known")                              \
+    X(kube_fresh_by_count, "a resource is fresh if it has as many objects as etcd")                                    \
+    X(kube_fresh_old_kept, "the version that a change replaces still counts when states are compared")                 \
+    X(kube_fresh_list_added, "a list of versions adds to the one before")
 
 #ifdef BELFRY_SIM
 #define BELFRY_MUTANT_ENUM(name, what) BELFRY_MUTANT_##name,

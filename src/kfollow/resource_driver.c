@@ -44,6 +44,7 @@ struct resource_driver {
     struct ingest *ingest;
     struct resource_follow *follow;
     struct belfry_list calls;
+    struct belfry_list proofs; /* that wait, in the order of their numbers */
     struct belfry_timer timer; /* for the machine: never from inside a hook of a request */
     struct belfry_kube_user of_kube;
     bool is_closed;
@@ -163,7 +164,7 @@ static bool call_give(struct driver_call *call, const struct belfry_decoded *dec
     case BELFRY_DECODED_DELETED:
         if (!object_of(decoded, &object))
             break;
-        if (decoded->kind == BELFRY_DECODED_ITEM && call->want == RESOURCE_WANT_LIST)
+        if (decoded->kind == BELFRY_DECODED_ITEM && call->want != RESOURCE_WANT_PROBE)
             resource_on_item(follow, call->id, &object, now);
         if (decoded->kind == BELFRY_DECODED_ITEM)
             return true;
@@ -302,12 +303,19 @@ static struct belfry_request_ask ask_of(const struct resource_driver *d, const s
             ask.target.limit = PAGE;
         }
         break;
+    case RESOURCE_WANT_VERSIONS:
+        ask.timeout_ms = LIST_MS;
+        ask.target.version = "";
+        ask.target.limit = PAGE;
+        ask.metadata_only = true;
+        break;
     case RESOURCE_WANT_PROBE:
         ask.target.version = "";
         ask.target.ns = d->opts.is_namespaced ? PROBE_NS : NULL;
         ask.target.field_selector = "metadata.name=" PROBE_NAME;
         ask.metadata_only = true;
         break;
+    case RESOURCE_WANT_ANSWER:
     case RESOURCE_WANT_CANCEL:
     case RESOURCE_WANT_RESUME:
         break;
@@ -354,6 +362,18 @@ static void call_resume(struct driver_call *call)
     }
 }
 
+/* An answer may cancel other questions, or ask again: both change the list. */
+static void driver_answer(struct resource_driver *d, uint64_t number, int64_t rv)
+{
+    while (!belfry_list_empty(&d->proofs)) {
+        struct resource_proof *proof = belfry_container(d->proofs.next, struct resource_proof, node);
+        if (proof->number > number)
+            break;
+        resource_proof_cancel(proof);
+        proof->fn(proof, rv);
+    }
+}
+
 static void driver_act(struct resource_driver *d)
 {
     struct resource_action action;
@@ -363,7 +383,11 @@ static void driver_act(struct resource_driver *d)
         case RESOURCE_WANT_WATCH:
         case RESOURCE_WANT_LIST:
         case RESOURCE_WANT_PROBE:
+        case RESOURCE_WANT_VERSIONS:
             call_open(d, &action);
+            break;
+        case RESOURCE_WANT_ANSWER:
+            driver_answer(d, action.id, action.rv);
             break;
         case RESOURCE_WANT_CANCEL:
             if (call != NULL)
@@ -461,6 +485,7 @@ enum belfry_err resource_driver_open(const struct resource_driver_opts *opts, re
     d->changed = changed;
     d->user = user;
     belfry_list_init(&d->calls);
+    belfry_list_init(&d->proofs);
     belfry_list_init(&d->of_kube.node);
     belfry_timer_init(&d->timer, on_driver_timer);
     BELFRY_OWNER_INIT(d);
@@ -491,6 +516,8 @@ void resource_driver_close(struct resource_driver *driver)
     resource_follow_destroy(d->follow);
     ingest_destroy(d->ingest);
     d->is_closed = true;
+    while (!belfry_list_empty(&d->proofs))
+        resource_proof_cancel(belfry_container(d->proofs.next, struct resource_proof, node));
     if (belfry_list_empty(&d->calls)) {
         driver_free_if_closed(d);
         return;
@@ -502,6 +529,19 @@ void resource_driver_close(struct resource_driver *driver)
         if (is_last)
             return;
     }
+}
+
+void resource_driver_prove(struct resource_driver *driver, struct resource_proof *proof)
+{
+    BELFRY_OWNER_CHECK(driver);
+    proof->number = resource_prove(driver->follow, belfry_clock_ms());
+    belfry_list_append(&driver->proofs, &proof->node);
+    driver_wake(driver);
+}
+
+void resource_proof_cancel(struct resource_proof *proof)
+{
+    belfry_list_remove(&proof->node);
 }
 
 void resource_driver_status(const struct resource_driver *driver, struct resource_driver_status *out)

@@ -4,7 +4,8 @@
  * libbelfry's Kubernetes client, and their answers go back into the machine.
  *
  * A watch and a list are those of client-go. A probe is a list of one name in one namespace without a resourceVersion:
- * the server reads one key of etcd for it. A link is the number of connections to the server that have ended.
+ * the server reads one key of etcd for it. A list of versions is a consistent one, metadata only, in pages. A link is
+ * the number of connections to the server that have ended.
  *
  * A request that breaks before its answer is not retried here: the machine chooses the next server.
  *
@@ -15,6 +16,7 @@
 
 #include <belfry/kube.h>
 
+#include "base/list.h"
 #include "core/evlog.h"
 #include "core/store.h"
 #include "kfollow/resource_follow.h"
@@ -44,6 +46,18 @@ BELFRY_NODISCARD enum belfry_err resource_driver_open(const struct resource_driv
 
 /* Commits what can be committed, and ends its requests. Not from inside `changed`. NULL is fine. */
 void resource_driver_close(struct resource_driver *driver);
+
+/* A question whether we have everything that etcd has now. The caller's storage. */
+struct resource_proof {
+    struct belfry_list node; /* in the driver, until it is answered */
+    uint64_t number;         /* of the proof that answers it */
+    void (*fn)(struct resource_proof *proof, int64_t rv);
+};
+
+/* proof->fn() is called later, once: with a version at which we have everything that etcd had when this was called, or
+ * with 0 if that cannot be shown. Many questions share a proof. After resource_driver_close() no answer comes. */
+void resource_driver_prove(struct resource_driver *driver, struct resource_proof *proof);
+void resource_proof_cancel(struct resource_proof *proof); /* no answer will come */
 
 struct resource_driver_status {
     enum resource_state state;

@@ -13,12 +13,13 @@
 #include "base/sim.h"
 #include "kfollow/resource_audit.h"
 #include "kfollow/resource_changes.h"
+#include "kfollow/resource_freshness.h"
 
 #define GAP_MS      1000 /* a tick this much later than due: the process did not run */
 #define SHORT_MS    1000 /* a watch that ends sooner did not work */
 #define SHORT_MAX   3    /* after so many in a row the next server is asked */
 #define ADOPT_MS    100  /* before a listing that could not be adopted is tried again */
-#define CANCELS_MAX 3    /* one for each request */
+#define CANCELS_MAX 4    /* one for each request */
 #define WALK_ROWS   1000
 #define WALK_BYTES  (1024 * 1024)
 #define WHY_MAX     160
@@ -63,7 +64,7 @@ struct resource_follow {
     char why[WHY_MAX];
     struct resource_stats stats;
     /* our state */
-    struct resource_sum sum;
+    struct resource_sum sum, versions; /* versions: resource_version_hash() of each object */
     struct resource_changes last;
     /* the watch */
     struct request watch;
@@ -85,7 +86,8 @@ struct resource_follow {
     bool is_listed;                  /* AUDITING: the list is complete */
     uint64_t debt_ms;                /* when the debt counts as not paid */
     struct resource_backlog backlog; /* events since then; LIVE: still to be published */
-    struct resource_sum new_sum;     /* LISTING: of the fresh copy */
+    struct resource_sum new_sum;     /* LISTING: this and the next two: of the fresh copy */
+    struct resource_sum new_versions;
     struct resource_changes new_last;
     bool is_copied;     /* LISTING: complete at adopt_rv; the probe is next */
     bool is_checked;    /* LISTING: etcd has that version */
@@ -97,6 +99,11 @@ struct resource_follow {
     struct request probe;
     int64_t probe_head;
     uint64_t probed_ms; /* when the last was sent */
+    /* freshness */
+    struct resource_freshness fresh;
+    struct request fresh_request;
+    int64_t fresh_head;  /* ours when it was sent */
+    uint64_t changed_ms; /* when the last change was published */
     /* time */
     uint64_t tick_ms;  /* the last tick */
     uint64_t heard_ms; /* the last sign of life */
@@ -156,9 +163,19 @@ static void probe_want(struct resource_follow *f, uint64_t now_ms)
         request_want(f, &f->probe, now_ms);
 }
 
+/* The request of a proof, if there is one, is asked again. */
+static void fresh_request_end(struct resource_follow *f, uint64_t now_ms)
+{
+    if (f->fresh_request.at == REQUEST_NONE)
+        return;
+    request_cancel(f, &f->fresh_request);
+    resource_freshness_failed(&f->fresh, now_ms);
+}
+
 static void use_server(struct resource_follow *f, unsigned server, uint64_t now_ms)
 {
     request_cancel(f, &f->probe);
+    fresh_request_end(f, now_ms);
     f->stats.moves += server != f->server;
     f->server = server;
     f->moved_ms = now_ms;
@@ -358,6 +375,7 @@ static bool walk_row(struct belfry_bytes key, struct belfry_bytes raw, void *use
     if (walk->err != BELFRY_OK)
         return false;
     resource_sum_add(&f->sum, resource_hash(f->opts.hash_key, key, kv.lease));
+    resource_sum_add(&f->versions, resource_version_hash(f->opts.hash_key, key, kv.lease, kv.mod_rev));
     resource_changes_list(&f->last, resource_held_of(f->opts.hash_key, &kv, false));
     return true;
 }
@@ -391,7 +409,7 @@ enum belfry_err resource_follow_create(const struct resource_follow_opts *opts, 
     resource_backlog_init(&f->backlog);
     belfry_backoff_init(&f->backoff, RESOURCE_RETRY_MS, RESOURCE_RETRY_MAX_MS);
     f->server = (unsigned)belfry_rng_below(&f->rng, opts->n_servers);
-    f->tick_ms = f->heard_ms = f->moved_ms = now_ms;
+    f->tick_ms = f->heard_ms = f->moved_ms = f->changed_ms = now_ms;
     BELFRY_OWNER_INIT(f);
     enum belfry_err err = opts->warm ? read_state(f) : BELFRY_OK;
     if (err == BELFRY_OK && opts->warm)
@@ -427,7 +445,7 @@ static bool begin_copy(struct resource_follow *f, uint64_t now_ms)
         f->list.due_ms = follow_retry_at(f, now_ms);
         return false;
     }
-    f->new_sum = (struct resource_sum){0};
+    f->new_sum = f->new_versions = (struct resource_sum){0};
     f->new_last = (struct resource_changes){0};
     return true;
 }
@@ -481,6 +499,39 @@ static bool request_is_due(const struct request *request, uint64_t now_ms)
     return request->at == REQUEST_WANTED && now_ms >= request->due_ms;
 }
 
+static struct resource_fresh_facts fresh_facts(const struct resource_follow *f)
+{
+    return (struct resource_fresh_facts){.is_live = f->state == RESOURCE_LIVE && f->watch.at == REQUEST_OPEN,
+                                         .head = ingest_head(f->opts.ingest),
+                                         .versions = f->versions,
+                                         .changed_ms = f->changed_ms};
+}
+
+/* An answer for those who ask whether we are fresh, or a request for it. */
+static bool fresh_next(struct resource_follow *f, uint64_t now_ms, struct resource_action *out)
+{
+    struct resource_fresh_facts facts = fresh_facts(f);
+    struct resource_fresh_answer answer;
+    if (resource_freshness_look(&f->fresh, &facts, now_ms, &answer)) {
+        request_cancel(f, &f->fresh_request);
+        f->stats.fresh += answer.rv != 0;
+        f->stats.unproven += answer.rv == 0;
+        *out = (struct resource_action){.want = RESOURCE_WANT_ANSWER, .id = answer.batch, .rv = answer.rv};
+        return true;
+    }
+    enum resource_fresh_want want = resource_freshness_next(&f->fresh, &facts, now_ms);
+    if (want == FRESH_WANT_NOTHING)
+        return false;
+    f->stats.fresh_probes += want == FRESH_WANT_PROBE;
+    f->stats.fresh_lists += want == FRESH_WANT_LIST;
+    f->fresh_head = facts.head;
+    *out = (struct resource_action){.want = want == FRESH_WANT_PROBE ? RESOURCE_WANT_PROBE : RESOURCE_WANT_VERSIONS,
+                                    .server = f->server,
+                                    .id = request_send(f, &f->fresh_request),
+                                    .rv = RESOURCE_CONSISTENT};
+    return true;
+}
+
 bool resource_next(struct resource_follow *follow, uint64_t now_ms, struct resource_action *out)
 {
     struct resource_follow *f = follow;
@@ -499,6 +550,8 @@ bool resource_next(struct resource_follow *follow, uint64_t now_ms, struct resou
         return true;
     }
     if (request_is_due(&f->list, now_ms) && send_list(f, now_ms, out))
+        return true;
+    if (fresh_next(f, now_ms, out))
         return true;
     if (!request_is_due(&f->probe, now_ms))
         return false;
@@ -537,6 +590,11 @@ void resource_on_opened(struct resource_follow *follow, uint64_t id, uint64_t li
 static uint64_t object_hash(const struct resource_follow *f, const struct resource_object *object)
 {
     return resource_hash(f->opts.hash_key, object->key, resource_uid_mark(object->uid));
+}
+
+static uint64_t version_hash(const struct resource_follow *f, const struct resource_object *object)
+{
+    return resource_version_hash(f->opts.hash_key, object->key, resource_uid_mark(object->uid), object->rv);
 }
 
 static struct resource_held change_of(const struct resource_follow *f, const struct resource_object *object,
@@ -610,15 +668,21 @@ static enum belfry_err ingest_change(struct resource_follow *f, enum resource_ch
 
 /* The change is published. */
 static void note_change(struct resource_follow *f, enum resource_change change, const struct resource_object *object,
-                        const struct ingest_found *ours)
+                        const struct ingest_found *ours, uint64_t now_ms)
 {
     uint64_t hash = object_hash(f, object);
+    if (ours != NULL && !BELFRY_MUTANT(kube_fresh_old_kept))
+        resource_sum_remove(&f->versions,
+                            resource_version_hash(f->opts.hash_key, object->key, ours->lease, ours->mod_rev));
+    if (change != RESOURCE_DELETED)
+        resource_sum_add(&f->versions, version_hash(f, object));
     if (change == RESOURCE_ADDED)
         resource_sum_add(&f->sum, hash);
     if (change == RESOURCE_DELETED && ours != NULL)
         resource_sum_remove(&f->sum, hash);
     resource_changes_push(&f->last, change_of(f, object, change == RESOURCE_DELETED));
     f->stats.events++;
+    f->changed_ms = now_ms;
 }
 
 /* A change above our head. False: not taken. */
@@ -636,7 +700,7 @@ static bool take_change(struct resource_follow *f, enum resource_change change, 
     }
     if (err != BELFRY_OK)
         return false;
-    note_change(f, change, object, ours);
+    note_change(f, change, object, ours, now_ms);
     return true;
 }
 
@@ -836,6 +900,7 @@ static enum belfry_err copy_item(struct resource_follow *f, const struct resourc
     if (err != BELFRY_OK)
         return err;
     resource_sum_add(&f->new_sum, object_hash(f, item));
+    resource_sum_add(&f->new_versions, version_hash(f, item));
     resource_changes_list(&f->new_last, change_of(f, item, false));
     return BELFRY_OK;
 }
@@ -868,6 +933,11 @@ void resource_on_item(struct resource_follow *follow, uint64_t id, const struct 
 {
     struct resource_follow *f = follow;
     BELFRY_OWNER_CHECK(f);
+    if (request_is(&f->fresh_request, id)) {
+        heard(f, now_ms);
+        resource_freshness_item(&f->fresh, version_hash(f, item), now_ms);
+        return;
+    }
     if (!request_is(&f->list, id))
         return;
     heard(f, now_ms);
@@ -895,6 +965,9 @@ static void adopt(struct resource_follow *f, uint64_t now_ms)
     f->stats.rewritten += is_rewritten;
     f->stats.expired += !is_first && !is_rewritten;
     f->sum = f->new_sum;
+    f->versions = f->new_versions;
+    request_cancel(f, &f->fresh_request);
+    resource_freshness_restart(&f->fresh, now_ms);
     f->last = f->new_last;
     f->is_rewritten = f->is_copied = f->is_checked = false;
     int64_t from = BELFRY_MUTANT(kube_watch_behind_list) ? rv + 1 : rv;
@@ -977,6 +1050,15 @@ static void probe_complete(struct resource_follow *f, int64_t rv, uint64_t now_m
                         f->probe_head);
 }
 
+/* A probe or a list of all versions, for a proof. */
+static void fresh_complete(struct resource_follow *f, int64_t rv, uint64_t now_ms)
+{
+    resource_freshness_done(&f->fresh, rv, now_ms);
+    if (rv < f->fresh_head && f->state != RESOURCE_LISTING)
+        start_rewritten(f, now_ms, "a consistent list is at version %" PRId64 ", behind ours at %" PRId64, rv,
+                        f->fresh_head);
+}
+
 static void list_complete(struct resource_follow *f, int64_t rv, uint64_t link, uint64_t now_ms)
 {
     switch (f->list_kind) {
@@ -1004,6 +1086,10 @@ void resource_on_listed(struct resource_follow *follow, uint64_t id, int64_t rv,
         f->list.at = REQUEST_NONE;
         heard(f, now_ms);
         list_complete(f, rv, link, now_ms);
+    } else if (request_is(&f->fresh_request, id)) {
+        f->fresh_request.at = REQUEST_NONE;
+        heard(f, now_ms);
+        fresh_complete(f, rv, now_ms);
     }
 }
 
@@ -1066,7 +1152,18 @@ void resource_on_end(struct resource_follow *follow, uint64_t id, enum resource_
         f->probe.at = REQUEST_NONE;
         if (f->state == RESOURCE_LISTING && f->is_copied && !f->is_checked)
             list_failed(f, now_ms);
+    } else if (request_is(&f->fresh_request, id)) {
+        f->fresh_request.at = REQUEST_NONE;
+        resource_freshness_failed(&f->fresh, now_ms);
     }
+}
+
+/* ---- freshness ---- */
+
+uint64_t resource_prove(struct resource_follow *follow, uint64_t now_ms)
+{
+    BELFRY_OWNER_CHECK(follow);
+    return resource_freshness_ask(&follow->fresh, now_ms);
 }
 
 /* ---- time ---- */
@@ -1135,6 +1232,8 @@ uint64_t resource_due(const struct resource_follow *follow)
     for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++)
         if (requests[i]->at == REQUEST_WANTED)
             due = belfry_min_time(due, requests[i]->due_ms);
+    if (fresh_facts(f).is_live)
+        due = belfry_min_time(due, resource_freshness_due(&f->fresh));
     return due;
 }
 

@@ -48,6 +48,8 @@
  * Stale: RESOURCE_STALE_MS without an event, a bookmark or the answer of a probe. Probes are wanted in silence. After
  * RESOURCE_DEAD_MS the next server is asked. Time during which this process did not run does not count.
  *
+ * Fresh: on request it is proven that we have everything that etcd has (resource_freshness.h), while LIVE.
+ *
  * The owner calls ingest_open() first, and then leaves ingest to this machine. After every call that gives something
  * in, the owner calls resource_next() until it returns false.
  *
@@ -104,12 +106,15 @@ void resource_follow_destroy(struct resource_follow *follow); /* NULL is fine */
 /* ---- what is wanted ---- */
 
 enum resource_want {
-    RESOURCE_WANT_WATCH,  /* a watch of all objects from .rv, with bookmarks, for .timeout_s */
-    RESOURCE_WANT_LIST,   /* a list of all objects: from the cache, not older than .rv; 0: of any version;
+    RESOURCE_WANT_WATCH,    /* a watch of all objects from .rv, with bookmarks, for .timeout_s */
+    RESOURCE_WANT_LIST,     /* a list of all objects: from the cache, not older than .rv; 0: of any version;
                              RESOURCE_CONSISTENT: from etcd */
-    RESOURCE_WANT_PROBE,  /* the version of a consistent list of one object; a failure in time */
-    RESOURCE_WANT_CANCEL, /* end the request: nothing of it comes in any more */
-    RESOURCE_WANT_RESUME  /* offer again what was not taken of the request */
+    RESOURCE_WANT_PROBE,    /* the version of a consistent list of one object; a failure in time */
+    RESOURCE_WANT_VERSIONS, /* a consistent list of all objects, of which the keys, uids and versions are enough */
+    RESOURCE_WANT_ANSWER,   /* for those who asked for the proof .id: we have everything that etcd had then, at version
+                             .rv; 0: that could not be shown */
+    RESOURCE_WANT_CANCEL,   /* end the request: nothing of it comes in any more */
+    RESOURCE_WANT_RESUME    /* offer again what was not taken of the request */
 };
 
 #define RESOURCE_CONSISTENT (-1)
@@ -139,6 +144,10 @@ void resource_on_item(struct resource_follow *follow, uint64_t id, const struct 
 
 /* The list is complete at version `rv`, all on one link; or the probe has its answer. */
 void resource_on_listed(struct resource_follow *follow, uint64_t id, int64_t rv, uint64_t link, uint64_t now_ms);
+
+/* Somebody wants to know that we have everything that etcd has now (resource_freshness.h). Returns the number of the
+ * proof: RESOURCE_WANT_ANSWER says it later. */
+uint64_t resource_prove(struct resource_follow *follow, uint64_t now_ms);
 
 enum resource_end {
     RESOURCE_ENDED,   /* the server ended the watch */
@@ -170,6 +179,8 @@ struct resource_stats {
     uint64_t debts;                            /* audits that did not find all of our objects */
     uint64_t gone;                             /* lists of a cache whose past is gone */
     uint64_t probes, judgements, moves;        /* moves: to another server */
+    uint64_t fresh, unproven;                  /* proofs that we have what etcd has; those that failed */
+    uint64_t fresh_probes, fresh_lists;        /* requests for them */
 };
 void resource_stats(const struct resource_follow *follow, struct resource_stats *out);
 

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "kfollow/resource_freshness.h"
 #include "support/modelstore.h"
 #include "support/refuse.h"
 
@@ -24,7 +25,8 @@ static struct {
     unsigned n_servers;
     uint64_t now;
     /* requests in progress, as the machine wants them; id 0: none */
-    struct resource_action watch, list, probe;
+    struct resource_action watch, list, probe, versions;
+    struct resource_action answer; /* the last one */
     unsigned resumes;
 } bed;
 
@@ -32,7 +34,7 @@ static void act(void)
 {
     struct resource_action action;
     while (resource_next(bed.follow, bed.now, &action)) {
-        struct resource_action *of[] = {&bed.watch, &bed.list, &bed.probe};
+        struct resource_action *of[] = {&bed.watch, &bed.list, &bed.probe, &bed.versions};
         switch (action.want) {
         case RESOURCE_WANT_WATCH:
             bed.watch = action;
@@ -44,9 +46,15 @@ static void act(void)
             bed.probe = action;
             break;
         case RESOURCE_WANT_CANCEL:
-            for (size_t i = 0; i < 3; i++)
+            for (size_t i = 0; i < 4; i++)
                 if (of[i]->id == action.id)
                     of[i]->id = 0;
+            break;
+        case RESOURCE_WANT_VERSIONS:
+            bed.versions = action;
+            break;
+        case RESOURCE_WANT_ANSWER:
+            bed.answer = action;
             break;
         case RESOURCE_WANT_RESUME:
             bed.resumes++;
@@ -84,7 +92,7 @@ static void end_process(void)
     bed.follow = NULL;
     bed.ingest = NULL;
     bed.evlog = NULL;
-    bed.watch.id = bed.list.id = bed.probe.id = 0;
+    bed.watch.id = bed.list.id = bed.probe.id = bed.versions.id = 0;
 }
 
 static void begin(unsigned n_servers)
@@ -694,6 +702,138 @@ static void warm_start_without_history_begins_before_the_newest_object(void **st
     assert_true(resource_ready(bed.follow));
 }
 
+/* ---- freshness ---- */
+
+static uint64_t prove(void)
+{
+    uint64_t number = resource_prove(bed.follow, bed.now);
+    act();
+    return number;
+}
+
+static void version_item(const char *key, const char *uid, int64_t rv)
+{
+    struct resource_object object = object_of(key, uid, rv);
+    assert_true(bed.versions.id != 0);
+    resource_on_item(bed.follow, bed.versions.id, &object, bed.now);
+}
+
+static void busy_resource_is_fresh_when_the_watch_has_the_version_of_a_probe(void **state)
+{
+    (void)state;
+    begin_live(1);
+    event(RESOURCE_MODIFIED, "ns/a", "u1", 30);
+    uint64_t number = prove();
+    assert_true(bed.probe.id != 0 && bed.versions.id == 0);
+    probed(35);
+    assert_int_equal(bed.answer.id, 0);
+    event(RESOURCE_MODIFIED, "ns/a", "u1", 34);
+    assert_int_equal(bed.answer.id, 0);
+    event(RESOURCE_MODIFIED, "ns/a", "u1", 36);
+    assert_int_equal(bed.answer.id, number);
+    assert_int_equal(bed.answer.rv, 36);
+    assert_int_equal(stats().fresh_lists, 0);
+}
+
+static void quiet_resource_is_fresh_when_a_list_has_our_versions(void **state)
+{
+    (void)state;
+    begin_live(1);
+    event(RESOURCE_MODIFIED, "ns/a", "u1", 30);
+    event(RESOURCE_DELETED, "ns/b", "u2", 31);
+    event(RESOURCE_ADDED, "ns/c", "u3", 32);
+    wait_ms(RESOURCE_FRESH_QUIET_MS);
+    uint64_t number = prove();
+    assert_int_equal(bed.versions.rv, RESOURCE_CONSISTENT);
+    version_item("ns/a", "u1", 30);
+    version_item("ns/c", "u3", 32);
+    list_ends(&bed.versions.id, 50, LINK);
+    assert_int_equal(bed.answer.id, number);
+    assert_int_equal(bed.answer.rv, 32); /* the log is not moved: the watch may still show what came and went */
+    assert_int_equal(stats().fresh_probes, 0);
+    assert_int_equal(stats().fresh, 1);
+}
+
+static void list_with_another_version_waits_for_the_watch(void **state)
+{
+    (void)state;
+    begin_live(1);
+    wait_ms(RESOURCE_FRESH_QUIET_MS);
+    uint64_t number = prove();
+    version_item("ns/a", "u1", 45);
+    version_item("ns/b", "u2", 11);
+    list_ends(&bed.versions.id, 50, LINK);
+    assert_int_equal(bed.answer.id, 0);
+    event(RESOURCE_MODIFIED, "ns/a", "u1", 45);
+    assert_int_equal(bed.answer.id, number);
+    assert_int_equal(bed.answer.rv, 45);
+}
+
+static void warm_state_is_compared_by_its_versions(void **state)
+{
+    (void)state;
+    begin_live(1);
+    end_process();
+    assert_int_equal(start_process(), BELFRY_OK);
+    act();
+    open_watch(LINK);
+    event(RESOURCE_ADDED, "ns/b", "u2", 11);
+    wait_ms(RESOURCE_FRESH_QUIET_MS);
+    uint64_t number = prove();
+    version_item("ns/a", "u1", 10);
+    version_item("ns/b", "u2", 11);
+    list_ends(&bed.versions.id, 50, LINK);
+    assert_int_equal(bed.answer.id, number);
+    assert_int_equal(bed.answer.rv, 20);
+}
+
+static void proof_behind_us_is_another_past(void **state)
+{
+    (void)state;
+    begin_live(1);
+    prove();
+    probed(19);
+    assert_int_equal(resource_state(bed.follow), RESOURCE_LISTING);
+    assert_int_equal(bed.answer.id, 0);
+    item("ns/z", "u7", 5);
+    listed(15, LINK);
+    probed(40);
+    open_watch(LINK);
+    probed(41); /* of the proof, which begins anew */
+    bookmark(41);
+    assert_int_equal(bed.answer.rv, 41);
+}
+
+static void proof_that_nothing_answers_fails(void **state)
+{
+    (void)state;
+    begin_live(1);
+    uint64_t number = prove();
+    resource_on_end(bed.follow, bed.watch.id, RESOURCE_ENDED, bed.now);
+    wait_ms(RESOURCE_FRESH_MS + RESOURCE_TICK_MS);
+    assert_int_equal(bed.answer.id, number);
+    assert_int_equal(bed.answer.rv, 0);
+    assert_int_equal(stats().unproven, 1);
+}
+
+static void proof_is_asked_again_of_the_next_server(void **state)
+{
+    (void)state;
+    begin_live(2);
+    uint64_t number = prove();
+    unsigned first = bed.probe.server;
+    resource_on_end(bed.follow, bed.watch.id, RESOURCE_FAILED, bed.now);
+    act();
+    wait_ms(RESOURCE_TICK_MS);
+    open_watch(LINK);
+    event(RESOURCE_ADDED, "ns/b", "u2", 11);
+    wait_ms(RESOURCE_TICK_MS);
+    assert_true(bed.probe.id != 0 && bed.probe.server != first);
+    probed(20);
+    assert_int_equal(bed.answer.id, number);
+    assert_int_equal(bed.answer.rv, 20);
+}
+
 static enum belfry_err follow_and_resume(void)
 {
     enum belfry_err err = start_process();
@@ -751,6 +891,13 @@ int main(void)
         cmocka_unit_test_teardown(caches_that_stay_behind_are_judged_by_etcd, teardown),
         cmocka_unit_test_teardown(warm_start_begins_before_the_last_changes, teardown),
         cmocka_unit_test_teardown(warm_start_without_history_begins_before_the_newest_object, teardown),
+        cmocka_unit_test_teardown(busy_resource_is_fresh_when_the_watch_has_the_version_of_a_probe, teardown),
+        cmocka_unit_test_teardown(quiet_resource_is_fresh_when_a_list_has_our_versions, teardown),
+        cmocka_unit_test_teardown(list_with_another_version_waits_for_the_watch, teardown),
+        cmocka_unit_test_teardown(warm_state_is_compared_by_its_versions, teardown),
+        cmocka_unit_test_teardown(proof_behind_us_is_another_past, teardown),
+        cmocka_unit_test_teardown(proof_that_nothing_answers_fails, teardown),
+        cmocka_unit_test_teardown(proof_is_asked_again_of_the_next_server, teardown),
         cmocka_unit_test_teardown(refused_allocation_is_reported_or_survived, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -134,7 +134,10 @@
     X(kube_server_stopped, "kube: server stopped by a signal")                                                         \
     X(kube_cache_lags, "kube: cache of a server lags")                                                                 \
     X(kube_follower_killed, "kube: follower killed")                                                                   \
-    X(kube_store_damaged, "kube: store damaged")
+    X(kube_store_damaged, "kube: store damaged")                                                                       \
+    X(kube_fresh, "kube: shown to have what etcd has")                                                                 \
+    X(kube_fresh_list, "kube: shown by a list of versions")                                                            \
+    X(kube_unproven, "kube: not shown to have what etcd has")
 
 #define COVER_ENUM(name, what) COVER_##name,
 enum cover { COVER_TABLE(COVER_ENUM) COVER_END_ };

@@ -309,11 +309,11 @@ static void call_open(struct kube_servers *s, const struct resource_action *acti
     while (call < s->calls + KUBE_CALLS && call->kind != KUBE_NO_CALL)
         call++;
     if (call == s->calls + KUBE_CALLS)
-        abort(); /* the machine has three requests at most */
+        abort(); /* the machine has four requests at most */
     *call = (struct kube_call){
-        .kind = action->want == RESOURCE_WANT_WATCH  ? KUBE_WATCH
-                : action->want == RESOURCE_WANT_LIST ? KUBE_LIST
-                                                     : KUBE_PROBE,
+        .kind = action->want == RESOURCE_WANT_WATCH   ? KUBE_WATCH
+                : action->want == RESOURCE_WANT_PROBE ? KUBE_PROBE
+                                                      : KUBE_LIST,
         .id = action->id,
         .head = s->head,
         .server = action->server,
@@ -321,7 +321,7 @@ static void call_open(struct kube_servers *s, const struct resource_action *acti
         .next_ms = now_ms + below(s, 20),
         .at = action->rv,
         .deadline_ms =
-            now_ms + (action->want == RESOURCE_WANT_LIST ? NOT_OLDER_MS : action->timeout_s * UINT64_C(1000)),
+            now_ms + (action->want == RESOURCE_WANT_WATCH ? action->timeout_s * UINT64_C(1000) : NOT_OLDER_MS),
         .bookmark_ms = now_ms + below(s, 2 * BOOKMARK_MS)};
     TRACE("kube", "%s %llu at server %u from %lld",
           call->kind == KUBE_WATCH  ? "watch"
@@ -337,7 +337,10 @@ void kube_servers_do(struct kube_servers *s, const struct resource_action *actio
     case RESOURCE_WANT_WATCH:
     case RESOURCE_WANT_LIST:
     case RESOURCE_WANT_PROBE:
+    case RESOURCE_WANT_VERSIONS:
         call_open(s, action, now_ms);
+        break;
+    case RESOURCE_WANT_ANSWER: /* for those who asked the client */
         break;
     case RESOURCE_WANT_CANCEL:
         if (call != NULL)

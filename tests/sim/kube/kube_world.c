@@ -7,6 +7,7 @@
 #include "follow/ingest.h"
 #include "sim/cover.h"
 #include "sim/kube/kube_judge.h"
+#include "sim/kube/kube_questions.h"
 #include "sim/pairs.h"
 #include "sim/verdict.h"
 #include "support/modelstore.h"
@@ -15,6 +16,7 @@
 #define DRAIN_MS  120000 /* the longest waits of the machine, and some */
 #define DRAIN_MIN 15000
 #define CHANGE_MS 20000 /* the resource changes about this often, at least */
+#define FRESH_MS  20000 /* within this, it must be shown that it has what etcd has */
 #define READY_MS  2000  /* it must be ready for this long: a 410 may be on its way */
 
 struct kube_world {
@@ -23,6 +25,7 @@ struct kube_world {
     struct kube_history history;
     struct kube_servers servers;
     struct kube_judge judge;
+    struct kube_questions questions;
     struct store *store;
     /* of the follower's process */
     struct evlog *evlog;
@@ -77,6 +80,7 @@ static void follower_start(struct kube_world *w)
 static void follower_stop(struct kube_world *w)
 {
     kube_servers_forget(&w->servers);
+    kube_questions_forget(&w->questions);
     resource_follow_destroy(w->follow);
     ingest_destroy(w->ingest);
     evlog_destroy(w->evlog);
@@ -86,8 +90,13 @@ static void follower_act(struct kube_world *w)
 {
     struct resource_action action;
     w->servers.head = ingest_head(w->ingest);
-    while (resource_next(w->follow, w->now_ms, &action))
+    while (resource_next(w->follow, w->now_ms, &action)) {
         kube_servers_do(&w->servers, &action, w->now_ms);
+        if (action.want != RESOURCE_WANT_ANSWER)
+            continue;
+        kube_judge_look(&w->judge, w->now_ms);
+        kube_questions_answer(&w->questions, &w->judge, action.id, action.rv, w->now_ms);
+    }
     kube_judge_look(&w->judge, w->now_ms);
 }
 
@@ -176,6 +185,7 @@ static void count_paths(struct kube_world *w)
     COVER_BY(kube_link, stats.links - w->counted.links);
     COVER_BY(kube_probe, stats.probes - w->counted.probes);
     COVER_BY(kube_move, stats.moves - w->counted.moves);
+    COVER_BY(kube_fresh_list, stats.fresh_lists - w->counted.fresh_lists);
     bool stale = resource_stale(w->follow);
     COVER_BY(kube_stale, stale && !w->was_stale);
     w->was_stale = stale;
@@ -201,6 +211,8 @@ static void follower_step(struct kube_world *w)
     }
     if (one_in(w, 3))
         resource_drained(w->follow, w->now_ms);
+    if (one_in(w, 12))
+        kube_questions_ask(&w->questions, w->follow, &w->history, w->now_ms);
     if (w->now_ms >= resource_due(w->follow)) {
         resource_tick(w->follow, w->now_ms);
         judge_stale(w);
@@ -365,6 +377,18 @@ static void run_faults(struct kube_world *w, const struct world_opts *opts)
     }
 }
 
+/* The resource does not change any more, but others do. */
+static void drain_proves(struct kube_world *w)
+{
+    uint64_t proven = w->questions.proven, end_ms = w->now_ms + FRESH_MS;
+    kube_history_pass(&w->history, 1);
+    while (w->questions.proven < proven + 2 && !verdict_failed()) {
+        world_move(w);
+        if (w->now_ms >= end_ms)
+            verdict_fail("not shown to be fresh %d s after everything was mended", FRESH_MS / 1000);
+    }
+}
+
 /* One server of several stays stopped: the others must do. */
 static void drain(struct kube_world *w)
 {
@@ -389,6 +413,8 @@ static void drain(struct kube_world *w)
     if (w->now_ms >= end_ms)
         verdict_fail("not ready %d s after everything was mended: state %d", DRAIN_MS / 1000,
                      (int)resource_state(w->follow));
+    if (!verdict_failed())
+        drain_proves(w);
     if (!verdict_failed())
         kube_judge_end(&w->judge);
 }

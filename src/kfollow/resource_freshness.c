@@ -1,0 +1,160 @@
+/* src/kfollow/resource_freshness.c */
+#include "kfollow/resource_freshness.h"
+
+#include <assert.h>
+
+#include "base/clock.h"
+#include "base/sim.h"
+
+#define RETRY_MS 200 /* before a request that failed is sent again */
+
+uint64_t resource_version_hash(struct belfry_hash_key hash_key, struct belfry_bytes key, int64_t mark, int64_t rv)
+{
+    return belfry_hash_int(resource_hash(hash_key, key, mark) + belfry_hash_int((uint64_t)rv));
+}
+
+uint64_t resource_freshness_ask(struct resource_freshness *fresh, uint64_t now_ms)
+{
+    if (BELFRY_MUTANT(kube_fresh_joins_sent) && fresh->at != FRESH_IDLE)
+        return fresh->batch;
+    if (!fresh->is_asked)
+        fresh->asked_ms = now_ms;
+    fresh->is_asked = true;
+    return fresh->batch + 1;
+}
+
+/* ---- requests ---- */
+
+static void fresh_want(struct resource_freshness *fresh, enum resource_fresh_at at, uint64_t at_ms)
+{
+    assert(at == FRESH_PROBING || at == FRESH_LISTING);
+    fresh->at = at;
+    fresh->is_sent = false;
+    fresh->due_ms = at == FRESH_LISTING && at_ms < fresh->list_due_ms ? fresh->list_due_ms : at_ms;
+}
+
+/* The next batch is the one under way. */
+static void fresh_begin(struct resource_freshness *fresh, const struct resource_fresh_facts *facts, uint64_t now_ms)
+{
+    bool is_quiet = now_ms - facts->changed_ms >= RESOURCE_FRESH_QUIET_MS;
+    bool is_small = facts->versions.n <= RESOURCE_FRESH_SMALL;
+    fresh->batch++;
+    fresh->is_asked = false;
+    fresh->n_failed = 0;
+    fresh->begun_ms = fresh->moved_ms = now_ms;
+    fresh_want(fresh, is_quiet && is_small ? FRESH_LISTING : FRESH_PROBING, now_ms);
+}
+
+enum resource_fresh_want resource_freshness_next(struct resource_freshness *fresh,
+                                                 const struct resource_fresh_facts *facts, uint64_t now_ms)
+{
+    if (fresh->at == FRESH_IDLE && fresh->is_asked && facts->is_live)
+        fresh_begin(fresh, facts, now_ms);
+    bool is_wanted = (fresh->at == FRESH_PROBING || fresh->at == FRESH_LISTING) && !fresh->is_sent;
+    if (!is_wanted || now_ms < fresh->due_ms || !facts->is_live)
+        return FRESH_WANT_NOTHING;
+    fresh->is_sent = true;
+    fresh->moved_ms = now_ms;
+    if (fresh->at == FRESH_PROBING)
+        return FRESH_WANT_PROBE;
+    if (!BELFRY_MUTANT(kube_fresh_list_added))
+        fresh->listed = (struct resource_sum){0};
+    fresh->list_ms = now_ms;
+    return FRESH_WANT_LIST;
+}
+
+/* ---- what comes of them ---- */
+
+void resource_freshness_item(struct resource_freshness *fresh, uint64_t hash, uint64_t now_ms)
+{
+    assert(fresh->at == FRESH_LISTING && fresh->is_sent);
+    fresh->moved_ms = now_ms;
+    resource_sum_add(&fresh->listed, hash);
+}
+
+static void list_is_over(struct resource_freshness *fresh, uint64_t now_ms)
+{
+    fresh->list_due_ms = now_ms + (now_ms - fresh->list_ms);
+}
+
+void resource_freshness_done(struct resource_freshness *fresh, int64_t rv, uint64_t now_ms)
+{
+    assert(fresh->is_sent);
+    fresh->is_sent = false;
+    fresh->moved_ms = now_ms;
+    fresh->target = rv;
+    if (fresh->at == FRESH_LISTING)
+        list_is_over(fresh, now_ms);
+    fresh->at = fresh->at == FRESH_PROBING ? FRESH_WAITING : FRESH_COMPARING;
+}
+
+void resource_freshness_failed(struct resource_freshness *fresh, uint64_t now_ms)
+{
+    assert(fresh->is_sent);
+    fresh->n_failed++;
+    if (fresh->at == FRESH_LISTING)
+        list_is_over(fresh, now_ms);
+    fresh_want(fresh, fresh->at, now_ms + RETRY_MS);
+}
+
+void resource_freshness_restart(struct resource_freshness *fresh, uint64_t now_ms)
+{
+    if (fresh->at != FRESH_IDLE)
+        fresh_want(fresh, FRESH_PROBING, now_ms);
+}
+
+/* ---- answers ---- */
+
+static bool is_proven(const struct resource_freshness *fresh, const struct resource_fresh_facts *facts)
+{
+    bool has_target = fresh->at == FRESH_WAITING || fresh->at == FRESH_COMPARING;
+    if (!facts->is_live || !has_target)
+        return false;
+    if (facts->head >= fresh->target || BELFRY_MUTANT(kube_fresh_by_probe))
+        return true;
+    return fresh->at == FRESH_COMPARING && facts->versions.n == fresh->listed.n &&
+           (facts->versions.sum == fresh->listed.sum || BELFRY_MUTANT(kube_fresh_by_count));
+}
+
+static bool fresh_end(struct resource_freshness *fresh, uint64_t batch, int64_t rv, struct resource_fresh_answer *out)
+{
+    fresh->at = FRESH_IDLE;
+    *out = (struct resource_fresh_answer){.batch = batch, .rv = rv};
+    return true;
+}
+
+bool resource_freshness_look(struct resource_freshness *fresh, const struct resource_fresh_facts *facts,
+                             uint64_t now_ms, struct resource_fresh_answer *out)
+{
+    if (fresh->at == FRESH_IDLE && fresh->is_asked && now_ms - fresh->asked_ms >= RESOURCE_FRESH_MS) {
+        fresh->is_asked = false; /* there was nothing to prove it with */
+        return fresh_end(fresh, ++fresh->batch, 0, out);
+    }
+    if (fresh->at == FRESH_IDLE)
+        return false;
+    if (is_proven(fresh, facts))
+        return fresh_end(fresh, fresh->batch, facts->head, out);
+    bool is_late = now_ms - fresh->moved_ms >= RESOURCE_FRESH_MS && (fresh->is_sent || now_ms >= fresh->due_ms);
+    bool is_given_up = fresh->n_failed >= RESOURCE_FRESH_TRIES;
+    if (is_late || is_given_up || now_ms - fresh->begun_ms >= RESOURCE_FRESH_MAX_MS)
+        return fresh_end(fresh, fresh->batch, 0, out);
+    if (fresh->at == FRESH_WAITING && now_ms - fresh->moved_ms >= RESOURCE_FRESH_WAIT_MS)
+        fresh_want(fresh, FRESH_LISTING, now_ms);
+    return false;
+}
+
+uint64_t resource_freshness_due(const struct resource_freshness *fresh)
+{
+    switch (fresh->at) {
+    case FRESH_IDLE:
+        return fresh->is_asked ? fresh->asked_ms + RESOURCE_FRESH_MS : BELFRY_NEVER;
+    case FRESH_PROBING:
+    case FRESH_LISTING:
+        return fresh->is_sent ? fresh->moved_ms + RESOURCE_FRESH_MS : fresh->due_ms;
+    case FRESH_WAITING:
+        return fresh->moved_ms + RESOURCE_FRESH_WAIT_MS;
+    case FRESH_COMPARING:
+        return fresh->moved_ms + RESOURCE_FRESH_MS;
+    }
+    return BELFRY_NEVER;
+}
