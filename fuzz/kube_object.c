@@ -3,6 +3,9 @@
  * The first byte says whether the value is wrapped and whether the resource has namespaces; the rest is the value. What
  * comes of it is one line of JSON that says of itself what key and resource say, and of the rest exactly what the value
  * says, numbers byte for byte; shown once more it is the same. Every view of it is JSON, too.
+ *
+ * Or the value is an API server's: then it is shown byte for byte, but for its version. Its text is looked through
+ * without being parsed, also if it is no JSON.
  */
 #include <stdint.h>
 
@@ -228,10 +231,77 @@ static void check_refused(const struct kube_resource *resource, struct belfry_by
     belfry_kube_document_fini(&document);
 }
 
+/* ---- an API server's ---- */
+
+static bool is_inside(struct belfry_bytes part, struct belfry_bytes whole)
+{
+    return part.data >= whole.data && part.len <= whole.len && part.data + part.len <= whole.data + whole.len;
+}
+
+/* head, version and tail are the value; the metadata is a part of it. */
+static void check_lent(const struct kube_object *object, struct belfry_bytes value)
+{
+    check(is_inside(object->head, value) && is_inside(object->tail, value));
+    check(object->head.data == value.data && object->head.data + object->head.len <= object->tail.data);
+    check(object->tail.data + object->tail.len == value.data + value.len);
+    check(object->metadata_at < object->head.len && object->metadata_bytes <= object->tail.len);
+}
+
+static void check_bytes(const struct kube_object *object, struct belfry_bytes value)
+{
+    size_t gap = value.len - object->head.len - object->tail.len;
+    check(gap <= value.len && memcmp(object->head.data, value.data, object->head.len) == 0);
+    check(memcmp(object->tail.data, value.data + object->head.len + gap, object->tail.len) == 0);
+}
+
+static void check_metadata(const struct kube_resource *resource, const struct kube_object *object)
+{
+    struct kube_render render = {.resource = resource, .version = &version, .view = KUBE_VIEW_METADATA};
+    struct belfry_kube_document document;
+    struct belfry_buf out;
+    belfry_buf_init(&out);
+    check(kube_render_item(&render, object, 13, &out) == BELFRY_OK);
+    struct belfry_bytes bytes = belfry_buf_bytes(&out);
+    check(belfry_kube_document_read(&bytes, 1, &document) == BELFRY_OK);
+    yyjson_val *metadata = yyjson_obj_get(document.root, "metadata");
+    check(yyjson_equals_str(yyjson_obj_get(metadata, "resourceVersion"), "13"));
+    belfry_kube_document_fini(&document);
+    belfry_buf_fini(&out);
+}
+
+static void check_verbatim(struct belfry_bytes value)
+{
+    static char nothing[] = "", omitted[] = "{\"kind\":\"Widget\",";
+    struct kube_resource resource = {
+        .kind = kind, .list_kind = list_kind, .prefix = nothing, .omitted = omitted, .is_verbatim = true};
+    struct kube_stored stored = {.key = belfry_bytes_str("a"), .value = value};
+    struct kube_object lent, *object, *text;
+    bool is_lent = kube_object_lend(value, &lent);
+    enum belfry_err err = kube_object_make_text(&resource, &stored, &text);
+    check(is_lent == (err == BELFRY_OK));
+    if (is_lent) {
+        check_lent(&lent, value);
+        check_bytes(text, value);
+        kube_object_unref(text);
+    }
+    err = kube_object_make(&resource, &version, &stored, &object);
+    check(err == BELFRY_ERR_INVALID || (err == BELFRY_OK && is_lent));
+    if (err != BELFRY_OK)
+        return;
+    check_attributes(&object->attributes);
+    check_bytes(object, value);
+    check_metadata(&resource, object);
+    kube_object_unref(object);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 1 || size > INPUT_MAX)
         return 0;
+    if ((data[0] & 4) != 0) {
+        check_verbatim(belfry_bytes_of(data + 1, size - 1));
+        return 0;
+    }
     bool wrap = (data[0] & 1) != 0, namespaced = (data[0] & 2) != 0;
     struct kube_resource resource = {.kind = kind,
                                      .list_kind = list_kind,

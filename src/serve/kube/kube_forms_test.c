@@ -14,15 +14,21 @@ struct bed {
     const struct kube_lens *lens;
 };
 
-static enum belfry_err bed_open(struct bed *bed, size_t max_bytes)
+static enum belfry_err bed_open_with(struct bed *bed, size_t max_bytes, struct kube_resource *resource)
 {
-    *bed = (struct bed){0};
-    enum belfry_err err = widgets_read(NULL, &bed->resource);
-    if (err == BELFRY_OK)
-        err = kube_forms_create(max_bytes, 5, &bed->forms);
+    *bed = (struct bed){.resource = resource};
+    enum belfry_err err = kube_forms_create(max_bytes, 5, &bed->forms);
     if (err == BELFRY_OK)
         err = kube_lens_open(bed->forms, bed->resource, &bed->resource->versions[0], &bed->lens);
     return err;
+}
+
+static enum belfry_err bed_open(struct bed *bed, size_t max_bytes)
+{
+    struct kube_resource *resource;
+    *bed = (struct bed){0};
+    enum belfry_err err = widgets_read(NULL, &resource);
+    return err == BELFRY_OK ? bed_open_with(bed, max_bytes, resource) : err;
 }
 
 static void bed_close(struct bed *bed)
@@ -356,6 +362,96 @@ static void one_that_is_larger_than_the_bound_is_held_alone(void **state)
     bed_close(&bed);
 }
 
+/* ---- objects of an API server ---- */
+
+#define POD(version, node)                                                                                             \
+    "{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"a\",\"namespace\":\"prod\",\"resourceVersion\":" \
+    "\"" version "\",\"labels\":{\"color\":\"red\"}},\"spec\":{\"nodeName\":\"" node "\"}}"
+
+static enum belfry_err make_pods(struct kube_resource **out)
+{
+    struct kube_api_resource of = {
+        .group = "", .version = "v1", .plural = "pods", .singular = "pod", .kind = "Pod", .namespaced = true};
+    return kube_resource_of_api(&of, out);
+}
+
+static struct bed pods_bed(void)
+{
+    struct bed bed;
+    struct kube_resource *pods;
+    assert_int_equal(make_pods(&pods), BELFRY_OK);
+    assert_int_equal(bed_open_with(&bed, KUBE_FORMS_BYTES, pods), BELFRY_OK);
+    return bed;
+}
+
+static const struct kube_change *see_text(struct bed *bed, const struct batch *batch)
+{
+    const struct kube_change *change;
+    assert_int_equal(kube_forms_change(bed->forms, bed->lens, batch, 0, KUBE_NEED_TEXT, &change), BELFRY_OK);
+    return change;
+}
+
+static void an_api_server_s_object_is_parsed_for_selectors_alone(void **state)
+{
+    (void)state;
+    struct bed bed = pods_bed();
+    struct batch *batch = make_batch(41, "prod/a", POD("41", "n2"), POD("40", "n1"));
+    struct belfry_blob *line = line_of(&bed, see_text(&bed, batch), KUBE_VIEW_OBJECT, KUBE_MODIFIED, true);
+    assert_false(see_text(&bed, batch)->after->is_selectable);
+    assert_int_equal(stats_of(&bed).parsed, 0);
+    size_t bytes = stats_of(&bed).bytes;
+
+    const struct kube_change *change = see(&bed, batch, 0);
+    assert_true(change->after->is_selectable && change->before->is_selectable);
+    assert_true(belfry_bytes_equal(change->before->attributes.fields[0], belfry_bytes_str("n1")));
+    assert_true(belfry_bytes_equal(change->after->attributes.fields[0], belfry_bytes_str("n2")));
+    struct belfry_blob *again = line_of(&bed, change, KUBE_VIEW_OBJECT, KUBE_MODIFIED, true);
+    assert_ptr_equal(line, again);
+    assert_true(see_text(&bed, batch)->after->is_selectable); /* and stays so */
+    assert_int_equal(stats_of(&bed).parsed, 1);
+    assert_int_equal(stats_of(&bed).made, 1);
+    assert_true(stats_of(&bed).bytes > bytes);
+    belfry_blob_unref(line);
+    belfry_blob_unref(again);
+    batch_unref(batch);
+    bed_close(&bed);
+}
+
+static void an_api_server_s_object_is_shown_as_it_is(void **state)
+{
+    (void)state;
+    struct bed bed = pods_bed();
+    struct batch *put = make_batch(41, "prod/a", POD("41", "n2"), POD("40", "n1")),
+                 *gone = make_batch(42, "prod/a", NULL, POD("41", "n2"));
+    assert_line(&bed, see_text(&bed, put), KUBE_MODIFIED, "{\"type\":\"MODIFIED\",\"object\":" POD("41", "n2") "}\n");
+    assert_line(&bed, see(&bed, put, 0), KUBE_DELETED, "{\"type\":\"DELETED\",\"object\":" POD("41", "n1") "}\n");
+    assert_line(&bed, see_text(&bed, gone), KUBE_DELETED, "{\"type\":\"DELETED\",\"object\":" POD("42", "n2") "}\n");
+    batch_unref(put);
+    batch_unref(gone);
+    bed_close(&bed);
+}
+
+static enum belfry_err parse_later(void)
+{
+    const struct widget_event event = {"prod/a", POD("41", "n2"), POD("40", "n1"), false};
+    struct bed bed = {0};
+    struct batch *batch = NULL;
+    struct kube_resource *pods;
+    const struct kube_change *change;
+    enum belfry_err err = make_pods(&pods);
+    if (err == BELFRY_OK)
+        err = bed_open_with(&bed, KUBE_FORMS_BYTES, pods);
+    if (err == BELFRY_OK)
+        err = widget_batch(41, &event, 1, &batch);
+    if (err == BELFRY_OK)
+        err = kube_forms_change(bed.forms, bed.lens, batch, 0, KUBE_NEED_TEXT, &change);
+    if (err == BELFRY_OK)
+        err = kube_forms_change(bed.forms, bed.lens, batch, 0, KUBE_NEED_ATTRIBUTES, &change);
+    batch_unref(batch);
+    bed_close(&bed);
+    return err;
+}
+
 static enum belfry_err use(struct bed *bed, const struct batch *batch, struct belfry_buf *name)
 {
     const struct kube_pin pin = {.label = belfry_bytes_str("color")};
@@ -406,6 +502,7 @@ static void every_refused_allocation_is_survived(void **state)
     (void)state;
     assert_true(refuse_sweep(seeing) > 8);
     assert_true(refuse_sweep(blind) > 8);
+    assert_true(refuse_sweep(parse_later) > 30);
 }
 
 int main(void)
@@ -424,6 +521,8 @@ int main(void)
         cmocka_unit_test(what_is_held_is_bounded_and_the_last_used_stays),
         cmocka_unit_test(one_that_is_larger_than_the_bound_is_held_alone),
         cmocka_unit_test(labels_that_watchers_are_found_by_are_bounded),
+        cmocka_unit_test(an_api_server_s_object_is_parsed_for_selectors_alone),
+        cmocka_unit_test(an_api_server_s_object_is_shown_as_it_is),
         cmocka_unit_test(every_refused_allocation_is_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -379,6 +379,107 @@ static void a_namespace_that_is_no_prefix_is_looked_for(void **state)
     kube_page_fini(&page);
 }
 
+/* ---- objects of an API server ---- */
+
+#define POD_OWN(ns, name, rev)                                                                                         \
+    "\"metadata\":{\"name\":\"" name "\",\"namespace\":\"" ns "\",\"resourceVersion\":\"" rev                          \
+    "\"},\"spec\":{\"nodeName\":\"n" rev "\"}}"
+#define POD_KIND            "{\"kind\":\"Pod\",\"apiVersion\":\"v1\","
+#define POD(ns, name, rev)  POD_KIND POD_OWN(ns, name, rev)
+#define POD_LIST(items, rv) "{\"kind\":\"PodList\",\"apiVersion\":\"v1\",\"items\":[" items "],\"metadata\":{" rv "}}"
+#define RV(rev)             "\"resourceVersion\":\"" rev "\""
+
+static struct kube_page pods_page(const char *namespace, const char *name)
+{
+    struct kube_api_resource of = {
+        .group = "", .version = "v1", .plural = "pods", .singular = "pod", .kind = "Pod", .namespaced = true};
+    struct kube_page page = {.limit = SIZE_MAX};
+    assert_int_equal(kube_resource_of_api(&of, &page.resource), BELFRY_OK);
+    page.version = &page.resource->versions[0];
+    assert_int_equal(kube_page_aim(&page, belfry_bytes_str(namespace), belfry_bytes_str(name)), BELFRY_OK);
+    return page;
+}
+
+static void put_pods(void)
+{
+    storecheck_write(store, 5, "a/x", POD("a", "x", "5"));
+    storecheck_write(store, 6, "b/y", POD("b", "y", "6"));
+    storecheck_write(store, 7, "b/z", POD("b", "z", "7"));
+}
+
+static void an_api_server_s_objects_are_copied(void **state)
+{
+    (void)state;
+    put_pods();
+    struct kube_page page = pods_page("", "");
+    expect_body(&page,
+                POD_LIST("{" POD_OWN("a", "x", "5") ",{" POD_OWN("b", "y", "6") ",{" POD_OWN("b", "z", "7"), RV("7")));
+    kube_page_fini(&page);
+    page = pods_page("b", "y");
+    page.as = KUBE_PAGE_OBJECT;
+    expect_body(&page, POD("b", "y", "6"));
+    kube_page_fini(&page);
+    page = pods_page("a", "");
+    page.as = KUBE_PAGE_EVENTS;
+    expect_body(&page, "{\"type\":\"ADDED\",\"object\":" POD("a", "x", "5") "}\n");
+    kube_page_fini(&page);
+}
+
+static void an_api_server_s_objects_are_selected_and_cut_to_their_metadata(void **state)
+{
+    (void)state;
+    put_pods();
+    struct kube_status status;
+    struct kube_page page = pods_page("", "");
+    assert_int_equal(kube_selector_read(belfry_bytes_str(""), belfry_bytes_str("spec.nodeName=n6"), page.resource,
+                                        page.version, &page.selector, &status),
+                     BELFRY_OK);
+    expect_body(&page, POD_LIST("{" POD_OWN("b", "y", "6"), RV("7")));
+    kube_page_fini(&page);
+    page = pods_page("a", "");
+    page.view = KUBE_VIEW_METADATA;
+    expect_body(
+        &page, "{\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"meta.k8s.io/v1\",\"items\":[{\"kind\":"
+               "\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{\"name\":\"x\",\"namespace\":"
+               "\"a\",\"resourceVersion\":\"5\"}}],\"metadata\":{\"resourceVersion\":\"7\"}}");
+    kube_page_fini(&page);
+}
+
+static void a_value_without_a_version_is_no_object_for_its_metadata(void **state)
+{
+    (void)state;
+    storecheck_write(store, 5, "a/x", "{\"metadata\":{}}");
+    struct kube_page page = pods_page("", "");
+    page.view = KUBE_VIEW_METADATA;
+    kube_page_read(&page, store);
+    assert_int_equal(page.undecodable, 1);
+    assert_int_equal(page.n, 0);
+    kube_page_fini(&page);
+}
+
+/* As an API server writes it: relative to the namespace of the list. */
+static void expect_start(const char *namespace, const char *start, size_t len)
+{
+    struct kube_page page = pods_page(namespace, ""), next = pods_page(namespace, "");
+    enum belfry_err err;
+    page.limit = 1;
+    kube_page_read(&page, store);
+    assert_int_equal(page.n, 1);
+    assert_true(belfry_bytes_equal(kube_page_start(&page), belfry_bytes_of(start, len)));
+    assert_true(kube_page_skip_to(&next, belfry_bytes_of(start, len), &err));
+    assert_true(belfry_bytes_equal(belfry_buf_bytes(&next.key), belfry_buf_bytes(&page.key)));
+    kube_page_fini(&page);
+    kube_page_fini(&next);
+}
+
+static void a_token_is_as_an_api_server_s(void **state)
+{
+    (void)state;
+    put_pods();
+    expect_start("", "a/x", 4);
+    expect_start("b", "y", 2);
+}
+
 /* ---- revisions ---- */
 
 static void what_the_store_has_not_got_yet_is_for_later(void **state)
@@ -582,6 +683,11 @@ static void without_memory_a_page_fails_and_nothing_leaks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(an_api_server_s_objects_are_copied, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_api_server_s_objects_are_selected_and_cut_to_their_metadata, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_value_without_a_version_is_no_object_for_its_metadata, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_token_is_as_an_api_server_s, setup, teardown),
         cmocka_unit_test_setup_teardown(a_list_has_its_items_in_the_order_of_keys_and_one_revision, setup, teardown),
         cmocka_unit_test_setup_teardown(a_list_of_nothing_is_empty_and_has_a_revision, setup, teardown),
         cmocka_unit_test_setup_teardown(a_namespace_ends_where_another_begins, setup, teardown),

@@ -17,7 +17,7 @@
 struct permit_question {
     permit_fn fn;
     void *user;
-    char key[96], end[96], token[32];
+    char key[96], end[96], token[32], raw[32]; /* raw: the front of the key */
     bool canceled;
 };
 
@@ -61,6 +61,7 @@ enum belfry_err permit_ask(struct permit *permit, const struct identity *who, st
     struct permit_question *question = &permit->questions[permit->n++];
     *question = (struct permit_question){.fn = fn, .user = user};
     copy(question->key, sizeof(question->key), key);
+    memcpy(question->raw, key.data, key.len < sizeof(question->raw) ? key.len : sizeof(question->raw));
     copy(question->end, sizeof(question->end), range_end);
     copy(question->token, sizeof(question->token), who->text);
     *out = question;
@@ -136,7 +137,8 @@ static enum belfry_err played_fence_ask(struct fence *base, const struct identit
 {
     struct played_fence *fence = (struct played_fence *)base;
     (void)who;
-    assert_true(key.len > 0 && fence->wait.fn == NULL);
+    (void)key;
+    assert_null(fence->wait.fn);
     if (fence->err != BELFRY_OK)
         return fence->err;
     fence->wait = (struct played_wait){{base->api}, fn, user};
@@ -232,10 +234,21 @@ static void bed_work(void *user)
     ((struct bed *)user)->work++;
 }
 
-static enum belfry_err make_catalog(struct bed *bed, const struct kube_resource_opts *opts)
+static const struct kube_api_resource pods = {
+    .group = "", .version = "v1", .plural = "pods", .singular = "pod", .kind = "Pod", .namespaced = true};
+
+struct bed_opts {
+    const struct kube_resource_opts *resource;
+    const struct kube_api_resource *api; /* instead: of an API server */
+    const char *scope;
+    size_t memory_max;
+};
+
+static enum belfry_err make_catalog(struct bed *bed, const struct bed_opts *opts)
 {
     char *why = NULL;
-    enum belfry_err err = widgets_read(opts, &bed->resource);
+    enum belfry_err err = opts->api != NULL ? kube_resource_of_api(opts->api, &bed->resource)
+                                            : widgets_read(opts->resource, &bed->resource);
     if (err == BELFRY_OK)
         err = kube_catalog_make(&bed->resource, 1, &bed->catalog, &why);
     free(why);
@@ -270,12 +283,6 @@ static void bed_close(struct bed *bed)
         fakeexchange_fini(&bed->peers[i]);
 }
 
-struct bed_opts {
-    const struct kube_resource_opts *resource;
-    const char *scope;
-    size_t memory_max;
-};
-
 static enum belfry_err bed_open_as(struct bed *bed, const struct bed_opts *opts)
 {
     *bed = (struct bed){.now = NOW, .head = 10, .fence.base.api = &played_fence_api};
@@ -287,8 +294,9 @@ static enum belfry_err bed_open_as(struct bed *bed, const struct bed_opts *opts)
                                           .user = bed,
                                           .seed = 5,
                                           .scope = belfry_bytes_str(opts->scope),
-                                          .memory_max = opts->memory_max};
-    enum belfry_err err = make_catalog(bed, opts->resource);
+                                          .memory_max = opts->memory_max,
+                                          .rights = opts->api != NULL ? KUBE_RIGHTS_REVIEW : KUBE_RIGHTS_RANGE};
+    enum belfry_err err = make_catalog(bed, opts);
     if (err == BELFRY_OK)
         err = kube_create(&kube_opts, &bed->service);
     if (err == BELFRY_OK)
@@ -1144,7 +1152,7 @@ static void another_catalog_ends_watches_of_what_has_changed(void **state)
     kube_set_catalog(bed.service, old, KUBE_CATALOG_WHOLE);
     pass(&bed, 60000);
     assert_silent(peer);
-    assert_int_equal(make_catalog(&bed, NULL), BELFRY_OK);
+    assert_int_equal(make_catalog(&bed, &(struct bed_opts){0}), BELFRY_OK);
     kube_set_catalog(bed.service, bed.catalog, KUBE_CATALOG_WHOLE);
     kube_resource_unref(before);
     kube_catalog_unref(old);
@@ -1837,6 +1845,91 @@ static enum belfry_err watch_refused(struct bed *bed)
     return err;
 }
 
+/* ---- resources of an API server ---- */
+
+#define POD(version, color)                                                                                            \
+    "{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"a\",\"namespace\":\"prod\",\"resourceVersion\":" \
+    "\"" version "\",\"labels\":{\"color\":\"" color "\"}}}"
+#define POD_LINE(type, version, color) "{\"type\":\"" type "\",\"object\":" POD(version, color) "}\n"
+
+static void put_pod(struct bed *bed, const char *value, const char *before)
+{
+    change(bed, &(struct widget_event){"prod/a", value, before, false});
+    run(bed);
+}
+
+/* All that it says. */
+static void assert_body(struct fakeexchange *fake, const char *text)
+{
+    struct belfry_bytes body = body_of(fake);
+    if (!belfry_bytes_equal(body, belfry_bytes_str(text)))
+        fail_msg("\"%.*s\" instead of \"%s\"", (int)body.len, body.len == 0 ? "" : body.data, text);
+    belfry_buf_clear(&fake->body);
+}
+
+static void watches_of_an_api_server_s_objects_have_its_bytes(void **state)
+{
+    (void)state;
+    struct bed bed;
+    assert_int_equal(bed_open_as(&bed, &(struct bed_opts){.api = &pods, .scope = ""}), BELFRY_OK);
+    struct fakeexchange *all = get(&bed, "/api/v1/pods?watch=1&resourceVersion=10"),
+                        *red = get(&bed,
+                                   "/api/v1/namespaces/prod/pods?watch=1&resourceVersion=10&labelSelector=color%3Dred"),
+                        *elsewhere = get(&bed, "/api/v1/namespaces/prod-b/pods?watch=1&resourceVersion=10"),
+                        *one = get(&bed, "/api/v1/pods?watch=1&resourceVersion=10&fieldSelector=metadata.name%3Da");
+    run(&bed);
+    put_pod(&bed, POD("11", "red"), NULL);
+    put_pod(&bed, POD("12", "blue"), POD("11", "red"));
+    put_pod(&bed, NULL, POD("12", "blue"));
+    static const char whole[] =
+        POD_LINE("ADDED", "11", "red") POD_LINE("MODIFIED", "12", "blue") POD_LINE("DELETED", "13", "blue");
+    assert_body(all, whole);
+    assert_body(one, whole);
+    assert_body(red, POD_LINE("ADDED", "11", "red") POD_LINE("DELETED", "12", "red"));
+    assert_silent(elsewhere);
+    bed_close(&bed);
+}
+
+/* An API server's change has a version of its own: a client that has seen a version has all of it. */
+static void a_watch_of_an_api_server_s_objects_begins_behind_its_version(void **state)
+{
+    (void)state;
+    struct bed bed;
+    assert_int_equal(bed_open_as(&bed, &(struct bed_opts){.api = &pods, .scope = ""}), BELFRY_OK);
+    put_pod(&bed, POD("11", "red"), NULL);
+    put_pod(&bed, POD("12", "red"), POD("11", "red"));
+    bed.slow_history = true;
+    struct fakeexchange *from = get(&bed, "/api/v1/pods?watch=1&resourceVersion=11"),
+                        *old = get(&bed, "/api/v1/pods?watch=1&resourceVersion=10"),
+                        *future = get(&bed, "/api/v1/pods?watch=1&resourceVersion=13");
+    run(&bed);
+    assert_body(from, POD_LINE("MODIFIED", "12", "red"));
+    assert_body(old, POD_LINE("ADDED", "11", "red") POD_LINE("MODIFIED", "12", "red"));
+    put_pod(&bed, POD("13", "red"), POD("12", "red"));
+    assert_silent(future);
+    put_pod(&bed, POD("14", "red"), POD("13", "red"));
+    assert_body(future, POD_LINE("MODIFIED", "14", "red"));
+    bed_close(&bed);
+}
+
+static void the_rights_of_a_watch_are_a_review(void **state)
+{
+    (void)state;
+    struct bed bed;
+    assert_int_equal(bed_open_as(&bed, &(struct bed_opts){.api = &pods, .scope = ""}), BELFRY_OK);
+    bed.permit.closed = true;
+    bed.permit.regime = PERMIT_ASKS;
+    get(&bed, "/api/v1/namespaces/prod/pods?watch=1&resourceVersion=10");
+    assert_int_equal(bed.permit.n, 1);
+    bed.permit.questions[0].fn(PERMIT_GRANTED, "", bed.permit.questions[0].user);
+    assert_int_equal(bed.permit.n, 2);
+    for (size_t i = 0; i < 2; i++) {
+        assert_memory_equal(bed.permit.questions[i].raw, "\0\0\0\5watch\0\0\0\0\0\0\0\2v1", 19);
+        assert_string_equal(bed.permit.questions[i].end, "");
+    }
+    bed_close(&bed);
+}
+
 static enum belfry_err scenario(void)
 {
     static struct bed bed;
@@ -1937,6 +2030,9 @@ int main(void)
         cmocka_unit_test(documents_wait_for_their_rights_within_bounds),
         cmocka_unit_test(peer_that_leaves_while_it_is_asked_about_is_forgotten),
         cmocka_unit_test(watches_are_shown_in_the_order_of_opening),
+        cmocka_unit_test(watches_of_an_api_server_s_objects_have_its_bytes),
+        cmocka_unit_test(a_watch_of_an_api_server_s_objects_begins_behind_its_version),
+        cmocka_unit_test(the_rights_of_a_watch_are_a_review),
         cmocka_unit_test(every_refused_allocation_is_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
