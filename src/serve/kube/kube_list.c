@@ -276,22 +276,41 @@ static void fail_not_found(struct kube_list *list)
     kube_list_fail(list, BELFRY_ERR_NOT_FOUND, &status);
 }
 
-/* A list that was continued may continue at the same key and a newer revision: the Status has a token for that. */
+/* An API server's own sentences, for resources of one: programs compare them. */
+#define API_LIST_EXPIRED "The resourceVersion for the provided list is too old."
+#define API_CONTINUE_EXPIRED                                                                                           \
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list "        \
+    "without the continue parameter, or use the continue token in this response to retrieve the remainder of the "     \
+    "results. Continuing with the provided token results in an inconsistent list - objects that were created, "        \
+    "modified, or deleted between the time the first chunk was returned and now may show up in the list."
+static_assert(sizeof(API_CONTINUE_EXPIRED) <= KUBE_MESSAGE_MAX, "it must not be cut");
+
+static void set_expired(struct kube_status *status, const struct kube_list *list)
+{
+    const struct kube_page *page = &list->trip->page;
+    if (page->resource->is_verbatim)
+        kube_status_set(status, KUBE_EXPIRED, "%s", list->is_continued ? API_CONTINUE_EXPIRED : API_LIST_EXPIRED);
+    else if (list->is_continued)
+        kube_status_set(status, KUBE_EXPIRED,
+                        "the continue token is of a state that is not kept any more (%lld, the oldest is %lld): list "
+                        "anew, or go on with the token in metadata.continue, which lists the rest as it is now",
+                        (long long)page->rev, (long long)page->at);
+    else
+        kube_status_expired(status, page->rev, page->at);
+}
+
+/* A list that was continued may continue at the same key and a newer revision: the Status has a token for that. It has
+ * no origin, so that it is the API server that lists the rest of its resource. */
 static void fail_compacted(struct kube_list *list)
 {
     const struct kube_page *page = &list->trip->page;
     struct kube_status status;
     struct belfry_buf token = {0};
     list->lists->stats.expired++;
-    kube_status_expired(&status, page->rev, page->at);
-    if (list->is_continued) {
-        kube_status_set(&status, KUBE_EXPIRED,
-                        "the continue token is of a state that is not kept any more (%lld, the oldest is %lld): list "
-                        "anew, or go on with the token in metadata.continue, which lists the rest as it is now",
-                        (long long)page->rev, (long long)page->at);
-        if (kube_token_write(-1, (struct kube_token_origin){0}, kube_page_start(page), &token) == BELFRY_OK)
-            status.continue_with = belfry_buf_bytes(&token);
-    }
+    set_expired(&status, list);
+    if (list->is_continued &&
+        kube_token_write(-1, (struct kube_token_origin){0}, kube_page_start(page), &token) == BELFRY_OK)
+        status.continue_with = belfry_buf_bytes(&token);
     kube_list_fail(list, BELFRY_ERR_COMPACTED, &status);
     belfry_buf_fini(&token);
 }

@@ -461,6 +461,54 @@ static void a_revision_below_the_window_is_expired(void **state)
     fakeexchange_fini(&fake);
 }
 
+/* ---- resources of an API server ---- */
+
+static struct kube_resource *make_pods(void)
+{
+    struct kube_api_resource of = {
+        .group = "", .version = "v1", .plural = "pods", .singular = "pod", .kind = "Pod", .namespaced = true};
+    struct kube_resource *pods;
+    assert_int_equal(kube_resource_of_api(&of, &pods), BELFRY_OK);
+    return pods;
+}
+
+static void expect_expired(const struct kube_list_plan *plan, const char *token, const char *text)
+{
+    struct kube_resource *pods = make_pods();
+    struct fakeexchange fake;
+    fakeexchange_init(&fake, ROOM);
+    struct kube_list_ask ask = ask_for(&fake, "prod", "");
+    ask.resource = pods;
+    ask.version = &pods->versions[0];
+    ask.plan = *plan;
+    ask.continue_token = belfry_bytes_str(token);
+    begin(&ask);
+    settle();
+    expect(&fake, 410, text);
+    fakeexchange_fini(&fake);
+    kube_resource_unref(pods);
+}
+
+/* As a kube-apiserver 1.20 answers. Its token begins at a, in the namespace. */
+static void an_api_server_s_sentences_say_that_a_list_is_expired(void **state)
+{
+    (void)state;
+    static const char own[] = "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MTIsInN0YXJ0IjoiYVx1MDAwMCJ9";
+    adopt(40, 2);
+    expect_expired(
+        &(struct kube_list_plan){.read = KUBE_READ_EXACT, .rev = 12}, "",
+        "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"The "
+        "resourceVersion for the provided list is too old.\",\"reason\":\"Expired\",\"code\":410}");
+    expect_expired(&(struct kube_list_plan){.read = KUBE_READ_CONTINUE, .limit = 1}, own,
+                   "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{\"continue\":"
+                   "\"eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6LTEsInN0YXJ0IjoiYVx1MDAwMCJ9\"},\"status\":\"Failure\","
+                   "\"message\":\"The provided continue parameter is too old to display a consistent list result. You "
+                   "can start a new list without the continue parameter, or use the continue token in this response "
+                   "to retrieve the remainder of the results. Continuing with the provided token results in an "
+                   "inconsistent list - objects that were created, modified, or deleted between the time the first "
+                   "chunk was returned and now may show up in the list.\",\"reason\":\"Expired\",\"code\":410}");
+}
+
 /* ---- continue ---- */
 
 static void a_list_by_pages_is_one_state_whatever_happens_between(void **state)
@@ -1169,6 +1217,7 @@ int main(void)
         TEST(a_revision_that_is_not_there_yet_is_waited_for),
         TEST(a_revision_that_does_not_come_is_too_large),
         TEST(a_revision_below_the_window_is_expired),
+        TEST(an_api_server_s_sentences_say_that_a_list_is_expired),
         TEST(a_list_by_pages_is_one_state_whatever_happens_between),
         TEST(an_expired_token_is_answered_with_one_that_goes_on_inconsistently),
         TEST(a_token_of_a_past_that_was_cut_is_expired),

@@ -1912,6 +1912,26 @@ static void a_watch_of_an_api_server_s_objects_begins_behind_its_version(void **
     bed_close(&bed);
 }
 
+/* A consistent list may be ahead of what is followed. */
+static void a_bookmark_is_never_behind_its_watch(void **state)
+{
+    (void)state;
+    struct bed bed;
+    assert_int_equal(bed_open_as(&bed, &(struct bed_opts){.api = &pods, .scope = ""}), BELFRY_OK);
+    struct fakeexchange *ahead = get(&bed, "/api/v1/pods?watch=1&resourceVersion=12&allowWatchBookmarks=1"),
+                        *here = get(&bed, "/api/v1/pods?watch=1&resourceVersion=10&allowWatchBookmarks=1");
+    pass(&bed, 3 * KUBE_BOOKMARK_MS);
+    assert_says(here, "BOOKMARK");
+    assert_silent(ahead);
+    put_pod(&bed, POD("11", "red"), NULL);
+    put_pod(&bed, POD("12", "red"), POD("11", "red"));
+    assert_silent(ahead);
+    pass(&bed, 3 * KUBE_BOOKMARK_MS);
+    assert_says(ahead, "{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{"
+                       "\"resourceVersion\":\"12\"}}}\n");
+    bed_close(&bed);
+}
+
 static void the_rights_of_a_watch_are_a_review(void **state)
 {
     (void)state;
@@ -2032,6 +2052,7 @@ int main(void)
         cmocka_unit_test(watches_are_shown_in_the_order_of_opening),
         cmocka_unit_test(watches_of_an_api_server_s_objects_have_its_bytes),
         cmocka_unit_test(a_watch_of_an_api_server_s_objects_begins_behind_its_version),
+        cmocka_unit_test(a_bookmark_is_never_behind_its_watch),
         cmocka_unit_test(the_rights_of_a_watch_are_a_review),
         cmocka_unit_test(every_refused_allocation_is_survived),
     };
