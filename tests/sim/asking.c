@@ -38,7 +38,10 @@ struct uplink {
 
 /* A question on its way. What upstream says is what was true at reach_ms. */
 struct errand {
-    struct rights_call call; /* permit's view */
+    struct asking asking; /* permit's view */
+    const struct rights_calls *calls;
+    asking_fn fn;
+    size_t n_tried;
     struct belfry_list node;
     uint64_t reach_ms, back_ms, deadline_ms;
     bool hangs; /* nothing ever comes back */
@@ -120,15 +123,14 @@ static bool member_is_silent(const struct uplink *uplink, unsigned member)
 
 static unsigned errand_member(const struct errand *errand)
 {
-    const struct rights_call *call = &errand->call;
-    return (unsigned)((call->question->turn + call->n_tried) % call->n_members);
+    return (unsigned)((errand->asking.question->turn + errand->n_tried) % errand->calls->n_members);
 }
 
 static void errand_set_out(struct errand *errand)
 {
-    struct uplink *uplink = errand->call.uplink;
-    struct belfry_bytes secret = errand->call.question->who.secret;
-    struct auth_who who = {.kind = (enum auth_kind)errand->call.question->who.kind};
+    struct uplink *uplink = errand->calls->uplink;
+    struct belfry_bytes secret = errand->asking.question->who.secret;
+    struct auth_who who = {.kind = (enum auth_kind)errand->asking.question->who.kind};
     uint64_t now = sched_now(sched_of(uplink));
     snprintf(who.secret, sizeof(who.secret), "%.*s", (int)secret.len, secret.data);
     errand->reach_ms = now + some_delay(uplink) + auth_delay(uplink->opts->auth) / 2;
@@ -136,50 +138,56 @@ static void errand_set_out(struct errand *errand)
     errand->hangs = auth_hangs(&who) && auth_was_on(uplink->opts->auth, now);
 }
 
-enum belfry_err rights_call_open(const struct rights_call_opts *opts, struct rights_question *question,
-                                 struct rights_call **out)
+static enum belfry_err errand_open(struct asker *asker, struct rights_question *question,
+                                   const struct asking_opts *opts, struct asking **out)
 {
-    struct uplink *uplink = opts->uplink;
+    const struct rights_calls *calls = belfry_container(asker, struct rights_calls, asker);
     struct errand *errand = calloc(1, sizeof(*errand));
-    uint64_t now = sched_now(sched_of(uplink));
+    uint64_t now = sched_now(sched_of(calls->uplink));
     if (errand == NULL)
         abort();
-    errand->call = (struct rights_call){.question = question,
-                                        .user = opts->user,
-                                        .uplink = uplink,
-                                        .n_members = opts->n_members,
-                                        .timeout_ms = opts->timeout_ms,
-                                        .fn = opts->fn};
-    errand->deadline_ms = now + opts->timeout_ms;
-    belfry_list_init(&errand->call.node);
-    belfry_list_append(&uplink->calls, &errand->node);
-    tally_question(uplink, question, now);
+    *errand = (struct errand){.asking = {.question = question, .user = opts->user},
+                              .calls = calls,
+                              .fn = opts->fn,
+                              .deadline_ms = now + opts->timeout_ms};
+    belfry_list_init(&errand->asking.node);
+    belfry_list_append(&calls->uplink->calls, &errand->node);
+    tally_question(calls->uplink, question, now);
     errand_set_out(errand);
-    *out = &errand->call;
+    *out = &errand->asking;
     return BELFRY_OK;
 }
 
 static void errand_free(struct errand *errand)
 {
-    belfry_list_remove(&errand->call.node);
+    belfry_list_remove(&errand->asking.node);
     belfry_list_remove(&errand->node);
     free(errand);
 }
 
-void rights_call_cancel(struct rights_call *call)
+static void errand_cancel(struct asking *asking)
 {
-    struct errand *errand = belfry_container(call, struct errand, call);
-    tally_answer(call->uplink, call->question, RIGHTS_UNREACHABLE, 0, sched_now(sched_of(call->uplink)));
+    struct errand *errand = belfry_container(asking, struct errand, asking);
+    struct uplink *uplink = errand->calls->uplink;
+    tally_answer(uplink, asking->question, RIGHTS_UNREACHABLE, 0, sched_now(sched_of(uplink)));
     errand_free(errand);
 }
 
-void rights_call_ask_elsewhere(struct rights_call *call)
+static void errand_ask_elsewhere(struct asking *asking)
 {
-    if (call->n_tried + 1 >= call->n_members)
+    struct errand *errand = belfry_container(asking, struct errand, asking);
+    if (errand->n_tried + 1 >= errand->calls->n_members)
         return;
-    call->n_tried++;
+    errand->n_tried++;
     COVER(rights_elsewhere);
-    errand_set_out(belfry_container(call, struct errand, call));
+    errand_set_out(errand);
+}
+
+void rights_calls_init(struct rights_calls *calls, struct uplink *uplink, size_t n_members, struct vouch *vouch)
+{
+    static const struct asker_api api = {
+        .open = errand_open, .cancel = errand_cancel, .ask_elsewhere = errand_ask_elsewhere};
+    *calls = (struct rights_calls){.asker.api = &api, .uplink = uplink, .n_members = n_members, .vouch = vouch};
 }
 
 /* ---- the answer ---- */
@@ -187,13 +195,13 @@ void rights_call_ask_elsewhere(struct rights_call *call)
 /* A tier above may have known it for some time: it was true once. */
 static bool was_allowed(const struct errand *errand, uint64_t *age_ms)
 {
-    const struct uplink *uplink = errand->call.uplink;
+    const struct uplink *uplink = errand->calls->uplink;
     const struct auth *auth = uplink->opts->auth;
-    uint64_t oldest_ms = errand->call.question->within_ms; /* what is older a tier should ask about itself */
+    uint64_t oldest_ms = errand->asking.question->within_ms; /* what is older a tier should ask about itself */
     if (!sched_one_in(sched_of(uplink), 3))
         oldest_ms = auth_period(auth) * 9 / 10;
     uint64_t from_ms = errand->reach_ms > oldest_ms ? errand->reach_ms - oldest_ms : 0;
-    uint64_t at_ms = auth_last_allowed(auth, errand->call.question, errand_member(errand), from_ms, errand->reach_ms);
+    uint64_t at_ms = auth_last_allowed(auth, errand->asking.question, errand_member(errand), from_ms, errand->reach_ms);
     if (uplink->opts->level == 0 || at_ms == 0 || sched_one_in(sched_of(uplink), 6))
         return false;
     *age_ms = errand->reach_ms - at_ms;
@@ -203,20 +211,20 @@ static bool was_allowed(const struct errand *errand, uint64_t *age_ms)
 
 static enum rights_answer judge_with_age(const struct errand *errand, uint64_t *age_ms)
 {
-    const struct rights_call *call = &errand->call;
     if (was_allowed(errand, age_ms)) {
         COVER_BY(rights_aged, *age_ms > 0);
         return RIGHTS_ALLOWED;
     }
     *age_ms = 0;
-    return auth_judge(call->uplink->opts->auth, call->question, errand_member(errand), errand->reach_ms);
+    return auth_judge(errand->calls->uplink->opts->auth, errand->asking.question, errand_member(errand),
+                      errand->reach_ms);
 }
 
 static void errand_deliver(struct errand *errand, uint64_t now)
 {
-    struct rights_call *call = &errand->call;
-    struct uplink *uplink = call->uplink;
-    struct rights_call_answer answer = {.answer = RIGHTS_UNREACHABLE, .message = "upstream cannot be asked"};
+    struct asking *call = &errand->asking;
+    struct uplink *uplink = errand->calls->uplink;
+    struct asking_answer answer = {.answer = RIGHTS_UNREACHABLE, .message = "upstream cannot be asked"};
     bool is_up = etcd_member_is_up(uplink->opts->peer.etcd, errand_member(errand));
     if (now < errand->deadline_ms && member_is_silent(uplink, errand_member(errand))) {
         errand->reach_ms = errand->back_ms = now + LOOK_MS;
@@ -226,8 +234,8 @@ static void errand_deliver(struct errand *errand, uint64_t now)
         answer.timed_out = true;
     else if (is_up && !auth_was_away(uplink->opts->auth, errand->reach_ms))
         answer.answer = judge_with_age(errand, &answer.age_ms);
-    if (answer.answer == RIGHTS_NO_SUCH_TOKEN && call->n_tried + 1 < call->n_members) {
-        call->n_tried++;
+    if (answer.answer == RIGHTS_NO_SUCH_TOKEN && errand->n_tried + 1 < errand->calls->n_members) {
+        errand->n_tried++;
         COVER(rights_elsewhere);
         errand_set_out(errand);
         return;
@@ -238,7 +246,7 @@ static void errand_deliver(struct errand *errand, uint64_t now)
     COVER_BY(rights_halved, answer.answer == RIGHTS_FORBIDDEN && call->question->n > 1);
     tally_answer(uplink, call->question, answer.answer, answer.age_ms, now);
     belfry_list_remove(&call->node);
-    call->fn(call, &answer);
+    errand->fn(call, &answer);
     errand_free(errand);
 }
 

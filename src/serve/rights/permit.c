@@ -17,11 +17,8 @@
 #define SUSPECT_MS   2500 /* without an answer for so long: is it the token, or upstream? */
 #define AUTH_PATH    "/etcdserverpb.Auth/Authenticate"
 #define IS_OFF       "etcdserver: authentication is not enabled"
-#define WHY_MAX      400
+#define WHY_MAX      512
 #define MARGIN       50 /* of a period: answers end so much earlier, because a turn takes time to write */
-
-/* What a bearer of rights.h is known by: its token, in the field that it came in; or a certificate's user, by name. */
-enum credential { CREDENTIAL_NONE, CREDENTIAL_TOKEN, CREDENTIAL_AUTHORIZATION, CREDENTIAL_USER };
 
 /*     PENDING (auth is not known) --> CLAIMED --> answered, or HELD
  *         `-----> READY --> answered  ^ (refused or granted without upstream)
@@ -60,6 +57,8 @@ struct permit_question {
 struct permit {
     /* fixed at creation */
     struct permit_opts opts;
+    struct rights_calls calls_of_etcd;
+    struct asker *asker; /* of etcd, or the caller's */
     struct rights *rights;
     struct {
         void (*fn)(void *user);
@@ -74,7 +73,7 @@ struct permit {
     struct unary *status; /* the question about auth under way; NULL: none */
     /* questions */
     struct belfry_list order, pending, ready;
-    struct belfry_list calls;  /* struct rights_call, of renewals, as they were sent */
+    struct belfry_list calls;  /* struct asking, of renewals, as they were sent */
     struct belfry_list firsts; /* the others, by tried_ms */
     size_t n_questions, bytes, n_parties;
     char why[WHY_MAX]; /* why the last answer did not come */
@@ -145,6 +144,12 @@ static bool is_below(const struct permit_question *question)
     return question->use == RIGHTS_BELOW || question->use == RIGHTS_BELOW_PART;
 }
 
+/* Why the user of a certificate is refused whatever upstream says; NULL: it is not. */
+static const char *permit_refuses_user(const struct permit *permit, struct belfry_bytes user)
+{
+    return permit->opts.asker != NULL ? PERMIT_NO_CERTIFICATES : vouch_refuses(permit->opts.vouch, user);
+}
+
 /* Auth is on: the range is claimed. */
 static enum belfry_err permit_question_claim(struct permit_question *question, struct rights_who who,
                                              struct rights_range range, uint64_t now)
@@ -156,7 +161,7 @@ static enum belfry_err permit_question_claim(struct permit_question *question, s
         return BELFRY_OK;
     }
     question->is_vouched = who.kind == CREDENTIAL_USER;
-    const char *refusal = question->is_vouched ? vouch_refuses(permit->opts.vouch, who.secret) : NULL;
+    const char *refusal = question->is_vouched ? permit_refuses_user(permit, who.secret) : NULL;
     if (refusal != NULL) {
         permit_question_make_ready(question, PERMIT_REFUSED, refusal);
         return BELFRY_OK;
@@ -182,7 +187,7 @@ static const char *reason_of(const struct permit *permit, enum rights_verdict ve
     case RIGHTS_GRANTED:
         return "";
     case RIGHTS_DENIED:
-        return PERMIT_DENIED;
+        return permit_sentence(permit->why) != NULL ? permit->why : PERMIT_DENIED;
     case RIGHTS_BAD_TOKEN:
         if (permit_explains(permit->why))
             return permit->why;
@@ -237,7 +242,7 @@ static void permit_drop_abandoned(struct permit *permit, uint64_t now)
 {
     for (struct rights_question *question; (question = rights_abandoned(permit->rights)) != NULL;) {
         if (question->user != NULL)
-            rights_call_cancel(question->user);
+            permit->asker->api->cancel(question->user);
         rights_answer(permit->rights, question, RIGHTS_UNREACHABLE, 0, now);
     }
 }
@@ -253,14 +258,14 @@ static void permit_go_on(struct permit *permit, uint64_t now)
 
 /* Other workers need not ask the same. */
 static void permit_share(struct permit *permit, const struct rights_question *question,
-                         const struct rights_call_answer *with, uint64_t now)
+                         const struct asking_answer *with, uint64_t now)
 {
     bool is_worth_it = with->answer == RIGHTS_ALLOWED && with->age_ms < permit->opts.period_ms;
     if (permit->opts.answers != NULL && is_worth_it)
         answers_keep(permit->opts.answers, question, question->sent_ms - with->age_ms, now);
 }
 
-static void on_permit_call(struct rights_call *call, const struct rights_call_answer *with)
+static void on_permit_answer(struct asking *call, const struct asking_answer *with)
 {
     struct permit *permit = call->user;
     uint64_t now = belfry_clock_ms();
@@ -283,31 +288,21 @@ static uint32_t permit_renewal_ms(const struct permit *permit)
     return (uint32_t)belfry_min_time(fifth, PERMIT_TIMEOUT_MS);
 }
 
-static const char *field_of(enum credential credential)
-{
-    static const char *const fields[] = {[CREDENTIAL_TOKEN] = "token", [CREDENTIAL_AUTHORIZATION] = "authorization"};
-    return credential == CREDENTIAL_USER ? NULL : fields[credential];
-}
-
 static void permit_send(struct permit *permit, struct rights_question *question, uint64_t now)
 {
-    struct rights_call *call;
+    struct asking *call;
     uint64_t since_ms;
     if (permit->opts.answers != NULL && answers_find(permit->opts.answers, question, now, &since_ms)) {
         permit->stats.shared++;
         rights_answer(permit->rights, question, RIGHTS_ALLOWED, now - since_ms, now);
         return;
     }
-    struct rights_call_opts opts = {.uplink = permit->opts.uplink,
-                                    .n_members = permit->opts.n_members,
-                                    .field = field_of(question->who.kind),
-                                    .vouch = permit->opts.vouch,
-                                    .timeout_ms = question->is_first ? PERMIT_TIMEOUT_MS : permit_renewal_ms(permit),
-                                    .fn = on_permit_call,
-                                    .user = permit,
-                                    .why = permit->why,
-                                    .why_len = sizeof(permit->why)};
-    enum belfry_err err = rights_call_open(&opts, question, &call);
+    struct asking_opts opts = {.timeout_ms = question->is_first ? PERMIT_TIMEOUT_MS : permit_renewal_ms(permit),
+                               .fn = on_permit_answer,
+                               .user = permit,
+                               .why = permit->why,
+                               .why_len = sizeof(permit->why)};
+    enum belfry_err err = permit->asker->api->open(permit->asker, question, &opts, &call);
     if (err == BELFRY_OK) {
         question->user = call;
         call->tried_ms = now;
@@ -329,26 +324,38 @@ static void permit_ask_rights(struct permit *permit, uint64_t now)
 static void permit_end_late_calls(struct permit *permit, uint64_t now)
 {
     while (!belfry_list_empty(&permit->calls)) {
-        struct rights_call *call = belfry_container(permit->calls.next, struct rights_call, node);
+        struct asking *call = belfry_container(permit->calls.next, struct asking, node);
         struct rights_question *question = call->question;
         if (now < question->sent_ms + permit_renewal_ms(permit))
             return;
-        rights_call_cancel(call);
+        permit->asker->api->cancel(call);
         rights_answer(permit->rights, question, RIGHTS_UNREACHABLE, 0, now);
     }
+}
+
+/* Its deadline has passed, though upstream was to keep it. */
+static bool asking_is_late(const struct asking *call, uint64_t now)
+{
+    return now >= call->question->sent_ms + PERMIT_TIMEOUT_MS + ELSEWHERE_MS;
 }
 
 /* A member that does not answer may be cut off from the others, which know the token. */
 static void permit_ask_elsewhere(struct permit *permit, uint64_t now)
 {
     while (!belfry_list_empty(&permit->firsts)) {
-        struct rights_call *call = belfry_container(permit->firsts.next, struct rights_call, node);
+        struct asking *call = belfry_container(permit->firsts.next, struct asking, node);
         if (now < call->tried_ms + ELSEWHERE_MS)
             return;
+        if (asking_is_late(call, now)) {
+            struct rights_question *question = call->question;
+            permit->asker->api->cancel(call);
+            rights_answer(permit->rights, question, RIGHTS_UNREACHABLE, 0, now);
+            continue;
+        }
         belfry_list_remove(&call->node);
         belfry_list_append(&permit->firsts, &call->node);
         call->tried_ms = now;
-        rights_call_ask_elsewhere(call);
+        permit->asker->api->ask_elsewhere(call);
     }
 }
 
@@ -489,7 +496,7 @@ static void permit_ask_status(struct permit *permit, uint64_t now)
 /* The first that waits for upstream, and when it is suspect. */
 static uint64_t permit_suspect_due(const struct permit *permit)
 {
-    if (belfry_list_empty(&permit->order))
+    if (belfry_list_empty(&permit->order) || permit->regime.is_fixed)
         return BELFRY_NEVER;
     const struct permit_question *first = belfry_container(permit->order.next, struct permit_question, order);
     uint64_t due = first->asked_ms + SUSPECT_MS;
@@ -511,11 +518,11 @@ static uint64_t permit_next_due(const struct permit *permit, uint64_t now)
         due = belfry_min_time(due, belfry_container(permit->order.next, struct permit_question, order)->asked_ms +
                                        PERMIT_TIMEOUT_MS);
     if (!belfry_list_empty(&permit->calls)) {
-        const struct rights_call *call = belfry_container(permit->calls.next, struct rights_call, node);
+        const struct asking *call = belfry_container(permit->calls.next, struct asking, node);
         due = belfry_min_time(due, call->question->sent_ms + permit_renewal_ms(permit));
     }
     if (!belfry_list_empty(&permit->firsts)) {
-        const struct rights_call *call = belfry_container(permit->firsts.next, struct rights_call, node);
+        const struct asking *call = belfry_container(permit->firsts.next, struct asking, node);
         due = belfry_min_time(due, call->tried_ms + ELSEWHERE_MS);
     }
     due = belfry_min_time(due, regime_due(&permit->regime, permit_needs(permit)));
@@ -607,10 +614,17 @@ static void permit_arm_timer(struct permit *permit, uint64_t now)
 
 /* ---- asking ---- */
 
-/* On an open listener only a token counts. */
-static struct rights_who who_of(const struct identity *who)
+/* What the listener says. With an asker of the caller's no listener is open. A permit of NULL has none: what is open to
+ * all needs no permit. */
+static enum listen_rights permit_rights(const struct permit *permit, const struct identity *who)
 {
-    if (who->kind == IDENTITY_CERT && who->rights != LISTEN_RIGHTS_OPEN)
+    return permit != NULL && permit->opts.asker != NULL ? LISTEN_RIGHTS_UPSTREAM : who->rights;
+}
+
+/* On an open listener only a token counts. */
+static struct rights_who who_of(const struct identity *who, enum listen_rights rights)
+{
+    if (who->kind == IDENTITY_CERT && rights != LISTEN_RIGHTS_OPEN)
         return (struct rights_who){CREDENTIAL_USER, who->text, who->source};
     if (who->kind != IDENTITY_TOKEN)
         return (struct rights_who){.kind = CREDENTIAL_NONE};
@@ -643,19 +657,20 @@ static enum belfry_err permit_question_begin(struct permit_question *question, c
                                              struct rights_range range, uint64_t now)
 {
     struct permit *permit = question->permit;
-    struct rights_who who = who_of(identity);
+    enum listen_rights rights = permit_rights(permit, identity);
+    struct rights_who who = who_of(identity, rights);
     bool is_fresh = regime_is_fresh(&permit->regime, now), has_token = identity->kind == IDENTITY_TOKEN;
-    if (identity->rights == LISTEN_RIGHTS_OPEN && who.kind == CREDENTIAL_NONE) {
+    if (rights == LISTEN_RIGHTS_OPEN && who.kind == CREDENTIAL_NONE) {
         permit_question_make_ready(question, PERMIT_GRANTED, "");
         return BELFRY_OK;
     }
     if (permit->regime.auth == PERMIT_AUTH_ON && (is_fresh || has_token))
         return permit_question_claim(question, who, range, now);
     if (is_fresh) {
-        permit_question_settle_off(question, identity->rights, permit->regime.auth_ms);
+        permit_question_settle_off(question, rights, permit->regime.auth_ms);
         return BELFRY_OK;
     }
-    enum belfry_err err = permit_question_wait_for_auth(question, who, identity->rights, range);
+    enum belfry_err err = permit_question_wait_for_auth(question, who, rights, range);
     if (err == BELFRY_OK)
         permit_ask_status(permit, now);
     return err;
@@ -754,16 +769,16 @@ void permit_leave(struct permit *permit, struct permit_party *party)
     permit->n_parties--;
 }
 
-static bool is_free(const struct permit_party *party)
+static bool permit_is_free_to(const struct permit *permit, const struct permit_party *party)
 {
-    return party->who->rights == LISTEN_RIGHTS_OPEN && party->who->kind != IDENTITY_TOKEN;
+    return permit_rights(permit, party->who) == LISTEN_RIGHTS_OPEN && party->who->kind != IDENTITY_TOKEN;
 }
 
 enum permit_regime permit_regime(const struct permit *permit, const struct permit_party *party)
 {
-    if (is_free(party))
+    if (permit_is_free_to(permit, party))
         return PERMIT_OPEN;
-    bool is_shut = permit->regime.state == PERMIT_OPEN && party->who->rights == LISTEN_RIGHTS_UPSTREAM;
+    bool is_shut = permit->regime.state == PERMIT_OPEN && permit_rights(permit, party->who) == LISTEN_RIGHTS_UPSTREAM;
     return is_shut ? PERMIT_UNSURE : permit->regime.state;
 }
 
@@ -773,7 +788,7 @@ bool permit_may_deliver(const struct permit *permit, const struct permit_party *
     case PERMIT_UNSURE:
         return false;
     case PERMIT_OPEN:
-        return is_free(party) || regime_is_open(&permit->regime, now_ms);
+        return permit_is_free_to(permit, party) || regime_is_open(&permit->regime, now_ms);
     case PERMIT_ASKS:
         break;
     }
@@ -815,6 +830,10 @@ enum belfry_err permit_create(const struct permit_opts *opts, struct permit **ou
     permit->opts.n_members = opts->n_members > 0 ? opts->n_members : 1;
     permit->opts.period_ms = opts->period_ms > 0 ? opts->period_ms : PERMIT_PERIOD_MS;
     regime_init(&permit->regime, permit->opts.period_ms, opts->seed);
+    rights_calls_init(&permit->calls_of_etcd, opts->uplink, permit->opts.n_members, opts->vouch);
+    permit->asker = opts->asker != NULL ? opts->asker : &permit->calls_of_etcd.asker;
+    if (opts->asker != NULL)
+        regime_fix(&permit->regime);
     struct rights_opts rights = {.period_ms = permit->opts.period_ms - permit->opts.period_ms / MARGIN,
                                  .seed = opts->seed,
                                  .hash_key = belfry_hash_key_draw(),
@@ -845,10 +864,10 @@ static void on_permit_timer_closed(uv_handle_t *timer)
     free(permit);
 }
 
-static void permit_cancel_calls(struct belfry_list *calls)
+static void permit_cancel_calls(struct permit *permit, struct belfry_list *calls)
 {
     while (!belfry_list_empty(calls))
-        rights_call_cancel(belfry_container(calls->next, struct rights_call, node));
+        permit->asker->api->cancel(belfry_container(calls->next, struct asking, node));
 }
 
 void permit_destroy(struct permit *permit)
@@ -858,8 +877,8 @@ void permit_destroy(struct permit *permit)
     BELFRY_OWNER_CHECK(permit);
     permit->destroyed = true;
     uplink_ask_auth(permit->opts.uplink, NULL, NULL);
-    permit_cancel_calls(&permit->calls);
-    permit_cancel_calls(&permit->firsts);
+    permit_cancel_calls(permit, &permit->calls);
+    permit_cancel_calls(permit, &permit->firsts);
     while (!belfry_list_empty(&permit->order))
         permit_cancel(belfry_container(permit->order.next, struct permit_question, order));
     unary_cancel(permit->status);
@@ -877,7 +896,7 @@ bool permit_is_open(struct permit *permit, uint64_t now_ms)
 
 bool permit_is_open_to(struct permit *permit, const struct identity *who, uint64_t now_ms)
 {
-    switch (who->rights) {
+    switch (permit_rights(permit, who)) {
     case LISTEN_RIGHTS_OPEN:
         return who->kind != IDENTITY_TOKEN || permit_is_open(permit, now_ms);
     case LISTEN_RIGHTS_UPSTREAM:

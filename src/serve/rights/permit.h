@@ -15,6 +15,10 @@
  * Is auth on? An Authenticate without a name says so: 9 when it is off, another error when it is on; this too is
  * linearizable and no proposal. regime.h says how long that is believed, and what holds for watches that run.
  *
+ * In front of Kubernetes the caller brings an asker of its own (asker.h, reviews.h). Then auth is always on, a listener
+ * is never open, and users of certificates are refused. A "range" is whatever that asker reads, and a refusal may be a
+ * sentence of its own (permit_sentence()).
+ *
  * A listener may say otherwise (listen_policy.h): on an open one a client without a token is granted everything; on one
  * with rights=upstream nothing is granted or delivered while auth is off: PERMIT_UNAVAILABLE with PERMIT_AUTH_IS_OFF.
  *
@@ -26,6 +30,7 @@
 #include <string.h>
 
 #include "serve/rights/answers.h"
+#include "serve/rights/asker.h"
 #include "serve/rights/identity.h"
 #include "serve/rights/regime.h"
 #include "serve/rights/rights.h"
@@ -51,11 +56,19 @@ enum permit_verdict {
     PERMIT_UNAVAILABLE /* upstream cannot be asked; the reason says why */
 };
 
-/* The reasons of a refusal, all of them but those that begin with VOUCH_PREFIX "belfry: " (permit_explains()). */
+/* The reasons of a refusal, all of them but those that begin with VOUCH_PREFIX "belfry: " (permit_explains()) and those
+ * with a sentence (permit_sentence()). */
 #define PERMIT_NO_USER      "rpc error: code = InvalidArgument desc = etcdserver: user name is empty"
 #define PERMIT_OLD_REVISION "rpc error: code = InvalidArgument desc = etcdserver: revision of auth store is old"
 #define PERMIT_BAD_TOKEN    "rpc error: code = Unauthenticated desc = etcdserver: invalid auth token"
-#define PERMIT_DENIED       "rpc error: code = PermissionDenied desc = etcdserver: permission denied"
+#define PERMIT_DENIED       PERMIT_DENIED_PREFIX "etcdserver: permission denied"
+
+/* What every refusal that is about the range begins with. */
+#define PERMIT_DENIED_PREFIX "rpc error: code = PermissionDenied desc = "
+
+/* Why a client without a token is refused in front of Kubernetes, though it has a certificate. */
+#define PERMIT_NO_CERTIFICATES                                                                                         \
+    VOUCH_PREFIX "belfry: this tier cannot pass a client certificate on to the API server: use a bearer token"
 
 /* Why a tier below receives no answer (permit_ask_below()) about a token for which upstream does not answer, though it
  * answers others. For clients here the reason is PERMIT_BAD_TOKEN. */
@@ -80,7 +93,14 @@ static inline const char *permit_unauthorized(const char *reason)
 /* True when a refusal is about the token (missing or invalid) and not about the range. */
 static inline bool permit_is_about_token(const char *reason)
 {
-    return strcmp(reason, PERMIT_DENIED) != 0;
+    return strncmp(reason, PERMIT_DENIED_PREFIX, sizeof(PERMIT_DENIED_PREFIX) - 1) != 0;
+}
+
+/* Upstream's own sentence about the range, for a client to read with 403; NULL: the reason has none. */
+static inline const char *permit_sentence(const char *reason)
+{
+    bool has_one = !permit_is_about_token(reason) && strcmp(reason, PERMIT_DENIED) != 0;
+    return has_one ? reason + sizeof(PERMIT_DENIED_PREFIX) - 1 : NULL;
 }
 
 /* `reason` is lent. Unless the verdict is HELD, the question is gone when it returns. */
@@ -89,6 +109,7 @@ typedef void (*permit_fn)(enum permit_verdict verdict, const char *reason, void 
 struct permit_opts {
     struct uplink *uplink; /* outlives it, and learns from it whether auth is known to be off (uplink_ask_auth()) */
     uv_loop_t *loop;
+    struct asker *asker; /* in front of Kubernetes; outlives it; NULL: of etcd */
     struct vouch *vouch; /* for users of client certificates; outlives it; NULL: they are refused */
     size_t n_members;    /* endpoints of the uplink; 0: one */
     uint64_t period_ms;  /* 0: PERMIT_PERIOD_MS */

@@ -18,11 +18,21 @@ static void regime_move_to(struct regime *regime, enum permit_regime to)
     regime->state = to;
 }
 
+void regime_fix(struct regime *regime)
+{
+    BELFRY_OWNER_CHECK(regime);
+    regime->is_fixed = true;
+    regime->auth = PERMIT_AUTH_ON;
+    regime_move_to(regime, PERMIT_ASKS);
+}
+
 /* ---- what is known ---- */
 
 bool regime_is_fresh(const struct regime *regime, uint64_t now_ms)
 {
     uint64_t age = now_ms - regime->auth_ms;
+    if (regime->is_fixed)
+        return true;
     return regime->auth == PERMIT_AUTH_OFF ? age < REGIME_OFF_MS : regime->auth == PERMIT_AUTH_ON && age < REGIME_ON_MS;
 }
 
@@ -41,7 +51,7 @@ bool regime_is_open(const struct regime *regime, uint64_t now_ms)
 
 uint64_t regime_ask_due(const struct regime *regime, struct regime_needs needs)
 {
-    if (regime->asking)
+    if (regime->asking || regime->is_fixed)
         return BELFRY_NEVER;
     if (needs.waiting)
         return regime->retry_ms;
@@ -53,7 +63,7 @@ uint64_t regime_ask_due(const struct regime *regime, struct regime_needs needs)
 
 bool regime_may_ask(const struct regime *regime, uint64_t now_ms)
 {
-    return !regime->asking && now_ms >= regime->retry_ms;
+    return !regime->asking && !regime->is_fixed && now_ms >= regime->retry_ms;
 }
 
 void regime_asked(struct regime *regime, uint64_t now_ms)
@@ -136,6 +146,8 @@ uint64_t regime_due(const struct regime *regime, struct regime_needs needs)
 void regime_doubt(struct regime *regime)
 {
     BELFRY_OWNER_CHECK(regime);
+    if (regime->is_fixed)
+        return;
     regime->doubts++;
     regime->auth = PERMIT_AUTH_UNKNOWN;
     regime->look_ms = 0;

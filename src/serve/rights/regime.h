@@ -35,6 +35,7 @@ enum permit_regime { PERMIT_UNSURE, PERMIT_OPEN, PERMIT_ASKS };
 struct regime {
     uint64_t period_ms;
     struct belfry_rng rng;
+    bool is_fixed;            /* auth is on for ever: nothing is asked about it */
     enum permit_auth auth;    /* for new questions */
     uint64_t auth_ms;         /* when the question was sent whose answer said so */
     enum permit_regime state; /* moved by regime_move_to() alone */
@@ -50,6 +51,9 @@ struct regime {
 };
 
 void regime_init(struct regime *regime, uint64_t period_ms, uint64_t seed);
+
+/* Upstream has no auth that could be off. */
+void regime_fix(struct regime *regime);
 
 /* ---- what is known ---- */
 

@@ -141,6 +141,24 @@ static void an_answer_that_is_late_is_given_up(void **state)
     assert_true(regime_may_ask(&regime, now + REGIME_TIMEOUT_MS));
 }
 
+static void fixed_regime_asks_nothing_and_is_always_on(void **state)
+{
+    (void)state;
+    regime_fix(&regime);
+    for (int round = 0; round < 3; round++) {
+        assert_int_equal(regime.auth, PERMIT_AUTH_ON);
+        assert_int_equal(regime.state, PERMIT_ASKS);
+        assert_true(regime_is_fresh(&regime, now));
+        assert_false(regime_may_ask(&regime, now));
+        assert_true(regime_ask_due(&regime, waiting) == BELFRY_NEVER);
+        assert_true(regime_due(&regime, running) == BELFRY_NEVER);
+        assert_false(regime_is_open(&regime, now));
+        now += 100 * (uint64_t)REGIME_ON_MS;
+        assert_false(regime_turn(&regime, now));
+        regime_doubt(&regime);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -152,6 +170,7 @@ int main(void)
         cmocka_unit_test_setup(a_doubt_ends_what_is_known_for_new_questions_alone, set_up),
         cmocka_unit_test_setup(without_an_answer_it_is_asked_again_sooner_if_a_question_waits, set_up),
         cmocka_unit_test_setup(an_answer_that_is_late_is_given_up, set_up),
+        cmocka_unit_test_setup(fixed_regime_asks_nothing_and_is_always_on, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,8 +11,9 @@
  *   - verb: get, list or watch. A watch with state first is a watch alone.
  *   - namespace: that of the path. A field selector for metadata.namespace does not change it.
  *   - name: that of the path, or of a list or watch with the field selector metadata.name=X.
- *   - selectors: the texts of the query, without percent escapes. Kubernetes 1.31 and later compare them with what a
- *     node agent is allowed; older versions ignore them.
+ *   - selectors: written from what was parsed, not the text of the query: upstream must allow what is served, though it
+ *     may read an odd text in another way. Kubernetes 1.31 and later compare them with what a node agent is allowed;
+ *     older versions ignore them.
  *
  * Thread: any. Pure.
  */

@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/owner.h"
 #include "net/grpc.h"
 #include "serve/rights/rights_request.h"
 #include "serve/uplink/unary.h"
@@ -14,6 +15,18 @@
 #define BAD_TOKEN "etcdserver: invalid auth token"
 #define TOO_MANY  "etcdserver: too many operations in txn request"
 #define READ_ONLY "belfry: this listener is read-only" /* relay.h */
+
+struct rights_call {
+    struct asking asking;
+    const struct rights_calls *calls;
+    size_t n_tried;
+    const char *field; /* that carries the secret; static. NULL: the secret is the name of a certificate's user */
+    struct asking_opts opts;
+    struct unary *unary;    /* NULL: it waits to be vouched for */
+    struct vouch_wait wait; /* this and the next: for a certificate's user */
+    uint64_t revision;
+    BELFRY_OWNER;
+};
 
 static enum belfry_err rights_call_send(struct rights_call *call);
 
@@ -49,8 +62,8 @@ static enum rights_answer rights_call_judge(const struct rights_call *call, cons
         return RIGHTS_TOKEN_IS_OLD;
     if (is(with, BELFRY_GRPC_INVALID_ARGUMENT, TOO_MANY) || is(with, BELFRY_GRPC_PERMISSION_DENIED, READ_ONLY))
         return RIGHTS_TOO_MANY;
-    return with->code == BELFRY_GRPC_PERMISSION_DENIED || call->question->is_first ? RIGHTS_FORBIDDEN
-                                                                                   : RIGHTS_UNREACHABLE;
+    return with->code == BELFRY_GRPC_PERMISSION_DENIED || call->asking.question->is_first ? RIGHTS_FORBIDDEN
+                                                                                          : RIGHTS_UNREACHABLE;
 }
 
 /* etcd's answers have no age. One that cannot be read counts as too old. */
@@ -61,11 +74,11 @@ static uint64_t age_of(const struct unary_answer *with)
     return is_read ? age_ms : BELFRY_NEVER;
 }
 
-static void rights_call_end(struct rights_call *call, const struct rights_call_answer *answer)
+static void rights_call_end(struct rights_call *call, const struct asking_answer *answer)
 {
     vouch_wait_end(&call->wait);
-    belfry_list_remove(&call->node);
-    call->fn(call, answer);
+    belfry_list_remove(&call->asking.node);
+    call->opts.fn(&call->asking, answer);
     free(call);
 }
 
@@ -73,36 +86,36 @@ static void rights_call_end(struct rights_call *call, const struct rights_call_a
 static void rights_call_fail(struct rights_call *call, enum belfry_err err)
 {
     bool is_refused = err == BELFRY_ERR_AUTH || err == BELFRY_ERR_INVALID;
-    struct rights_call_answer answer = {.answer = is_refused ? RIGHTS_NO_SUCH_TOKEN : RIGHTS_UNREACHABLE,
-                                        .message = call->why};
+    struct asking_answer answer = {.answer = is_refused ? RIGHTS_NO_SUCH_TOKEN : RIGHTS_UNREACHABLE,
+                                   .message = call->opts.why};
     rights_call_end(call, &answer);
 }
 
 /* Upstream does not take the tier's word for the user. */
-static void rights_call_explain(struct rights_call *call, struct rights_call_answer *answer)
+static void rights_call_explain(struct rights_call *call, struct asking_answer *answer)
 {
     if (answer->answer != RIGHTS_NO_SUCH_TOKEN || strcmp(answer->message, RIGHTS_CALL_NO_USER) == 0)
         return;
     if (strcmp(answer->message, BAD_TOKEN) == 0)
-        snprintf(call->why, call->why_len, "%s", VOUCH_NOT_ACCEPTED);
+        snprintf(call->opts.why, call->opts.why_len, "%s", VOUCH_NOT_ACCEPTED);
     else
-        snprintf(call->why, call->why_len, VOUCH_PREFIX "%s", answer->message);
-    answer->message = call->why;
+        snprintf(call->opts.why, call->opts.why_len, VOUCH_PREFIX "%s", answer->message);
+    answer->message = call->opts.why;
 }
 
 static void on_rights_call(const struct unary_answer *with, void *user)
 {
     struct rights_call *call = user;
-    struct rights_call_answer answer = {
+    struct asking_answer answer = {
         .answer = rights_call_judge(call, with), .age_ms = age_of(with), .message = with->message};
     call->unary = NULL;
     answer.timed_out = with->code == BELFRY_GRPC_DEADLINE_EXCEEDED;
     bool is_outdated = answer.answer == RIGHTS_TOKEN_IS_OLD && rights_call_is_vouched(call);
     if (is_outdated)
-        vouch_outdate(call->vouch, call->revision);
+        vouch_outdate(call->calls->vouch, call->revision);
     else
         call->n_tried++;
-    bool ask_another = answer.answer == RIGHTS_NO_SUCH_TOKEN && call->n_tried < call->n_members;
+    bool ask_another = answer.answer == RIGHTS_NO_SUCH_TOKEN && call->n_tried < call->calls->n_members;
     if (ask_another || is_outdated) {
         enum belfry_err err = rights_call_send(call);
         if (err != BELFRY_OK)
@@ -124,17 +137,17 @@ static void on_rights_call_vouched(struct vouch_wait *wait)
 
 static enum belfry_err rights_call_send_with(struct rights_call *call, struct belfry_http_field field)
 {
-    const struct rights_question *question = call->question;
+    const struct rights_question *question = call->asking.question;
     char within[RIGHTS_REQUEST_MS];
     struct belfry_http_field fields[] = {
         field, {belfry_bytes_str(RIGHTS_REQUEST_FIELD), rights_request_write_ms(question->within_ms, within)}};
     struct belfry_buf message;
     belfry_buf_init(&message);
     enum belfry_err err = rights_request_write(&message, question);
-    struct unary_opts opts = {.uplink = call->uplink,
-                              .pin = 1 + (unsigned)((question->turn + call->n_tried) % call->n_members),
+    struct unary_opts opts = {.uplink = call->calls->uplink,
+                              .pin = 1 + (unsigned)((question->turn + call->n_tried) % call->calls->n_members),
                               .path = rights_request_path(question->n),
-                              .timeout_ms = call->timeout_ms,
+                              .timeout_ms = call->opts.timeout_ms,
                               .fields = fields,
                               .n_fields = sizeof(fields) / sizeof(fields[0]),
                               .message = belfry_buf_bytes(&message),
@@ -145,18 +158,18 @@ static enum belfry_err rights_call_send_with(struct rights_call *call, struct be
         err = unary_open(&opts, &call->unary);
     belfry_buf_fini(&message);
     if (err != BELFRY_OK)
-        snprintf(call->why, call->why_len, "%s", belfry_strerror((int)err));
+        snprintf(call->opts.why, call->opts.why_len, "%s", belfry_strerror((int)err));
     return err;
 }
 
 /* The call may wait after this. */
 static enum belfry_err rights_call_send(struct rights_call *call)
 {
-    struct belfry_bytes secret = call->question->who.secret;
+    struct belfry_bytes secret = call->asking.question->who.secret;
     struct voucher voucher;
     if (!rights_call_is_vouched(call))
         return rights_call_send_with(call, (struct belfry_http_field){belfry_bytes_str(call->field), secret});
-    enum vouch_verdict verdict = vouch_ask(call->vouch, secret, &call->wait, &voucher);
+    enum vouch_verdict verdict = vouch_ask(call->calls->vouch, secret, &call->wait, &voucher);
     switch (verdict) {
     case VOUCH_GIVEN:
         call->revision = voucher.revision;
@@ -167,29 +180,29 @@ static enum belfry_err rights_call_send(struct rights_call *call)
     case VOUCH_UNAVAILABLE:
         break;
     }
-    snprintf(call->why, call->why_len, "%s", voucher.reason);
+    snprintf(call->opts.why, call->opts.why_len, "%s", voucher.reason);
     return verdict == VOUCH_REFUSED ? BELFRY_ERR_AUTH : BELFRY_ERR_UNAVAILABLE;
 }
 
-enum belfry_err rights_call_open(const struct rights_call_opts *opts, struct rights_question *question,
-                                 struct rights_call **out)
+static const char *field_of(enum credential credential)
+{
+    static const char *const fields[] = {[CREDENTIAL_TOKEN] = "token", [CREDENTIAL_AUTHORIZATION] = "authorization"};
+    return credential == CREDENTIAL_USER ? NULL : fields[credential];
+}
+
+static enum belfry_err rights_call_open(struct asker *asker, struct rights_question *question,
+                                        const struct asking_opts *opts, struct asking **out)
 {
     struct rights_call *call = calloc(1, sizeof(*call));
     if (call == NULL) {
         snprintf(opts->why, opts->why_len, "%s", belfry_strerror(BELFRY_ERR_NOMEM));
         return BELFRY_ERR_NOMEM;
     }
-    *call = (struct rights_call){.question = question,
-                                 .user = opts->user,
-                                 .uplink = opts->uplink,
-                                 .n_members = opts->n_members,
-                                 .field = opts->field,
-                                 .vouch = opts->vouch,
-                                 .timeout_ms = opts->timeout_ms,
-                                 .fn = opts->fn,
-                                 .why = opts->why,
-                                 .why_len = opts->why_len};
-    belfry_list_init(&call->node);
+    *call = (struct rights_call){.asking = {.question = question, .user = opts->user},
+                                 .calls = belfry_container(asker, struct rights_calls, asker),
+                                 .field = field_of(question->who.kind),
+                                 .opts = *opts};
+    belfry_list_init(&call->asking.node);
     vouch_wait_init(&call->wait, on_rights_call_vouched);
     BELFRY_OWNER_INIT(call);
     enum belfry_err err = rights_call_send(call);
@@ -197,24 +210,26 @@ enum belfry_err rights_call_open(const struct rights_call_opts *opts, struct rig
         free(call);
         return err;
     }
-    *out = call;
+    *out = &call->asking;
     return BELFRY_OK;
 }
 
-void rights_call_cancel(struct rights_call *call)
+static void rights_call_cancel(struct asking *asking)
 {
+    struct rights_call *call = belfry_container(asking, struct rights_call, asking);
     BELFRY_OWNER_CHECK(call);
     unary_cancel(call->unary);
     vouch_wait_end(&call->wait);
-    belfry_list_remove(&call->node);
+    belfry_list_remove(&call->asking.node);
     free(call);
 }
 
-void rights_call_ask_elsewhere(struct rights_call *call)
+static void rights_call_ask_elsewhere(struct asking *asking)
 {
+    struct rights_call *call = belfry_container(asking, struct rights_call, asking);
     BELFRY_OWNER_CHECK(call);
     struct unary *before = call->unary;
-    if (before == NULL || call->n_tried + 1 >= call->n_members)
+    if (before == NULL || call->n_tried + 1 >= call->calls->n_members)
         return;
     call->n_tried++;
     call->unary = NULL;
@@ -224,4 +239,11 @@ void rights_call_ask_elsewhere(struct rights_call *call)
         call->unary = before;
         call->n_tried--;
     }
+}
+
+void rights_calls_init(struct rights_calls *calls, struct uplink *uplink, size_t n_members, struct vouch *vouch)
+{
+    static const struct asker_api api = {
+        .open = rights_call_open, .cancel = rights_call_cancel, .ask_elsewhere = rights_call_ask_elsewhere};
+    *calls = (struct rights_calls){.asker.api = &api, .uplink = uplink, .n_members = n_members, .vouch = vouch};
 }
