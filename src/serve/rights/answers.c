@@ -40,10 +40,10 @@ struct tag_text {
     unsigned char key_len[4];
 };
 
-static struct tag_text tag_text_of(const struct rights_question *question)
+static struct tag_text tag_text_of(const struct rights_who *who)
 {
-    struct tag_text text = {.kind = (unsigned char)question->who.kind};
-    SHA256((const unsigned char *)question->who.secret.data, question->who.secret.len, text.secret);
+    struct tag_text text = {.kind = (unsigned char)who->kind};
+    SHA256((const unsigned char *)who->secret.data, who->secret.len, text.secret);
     return text;
 }
 
@@ -67,7 +67,7 @@ static enum belfry_err tag_of(struct tag_text *text, const struct rights_range *
 /* The tags of its ranges. Errors: BELFRY_ERR_NOMEM. */
 static enum belfry_err tags_of(const struct rights_question *question, struct tag out[RIGHTS_BATCH])
 {
-    struct tag_text text = tag_text_of(question);
+    struct tag_text text = tag_text_of(&question->who);
     struct belfry_buf room;
     enum belfry_err err = BELFRY_OK;
     size_t n = 0;
@@ -75,6 +75,16 @@ static enum belfry_err tags_of(const struct rights_question *question, struct ta
     for (const struct rights_range *range = NULL;
          err == BELFRY_OK && (range = rights_question_range(question, range)) != NULL;)
         err = tag_of(&text, range, &room, &out[n++]);
+    belfry_buf_fini(&room);
+    return err;
+}
+
+static enum belfry_err tag_of_one(const struct rights_who *who, const struct rights_range *range, struct tag *out)
+{
+    struct tag_text text = tag_text_of(who);
+    struct belfry_buf room;
+    belfry_buf_init(&room);
+    enum belfry_err err = tag_of(&text, range, &room, out);
     belfry_buf_fini(&room);
     return err;
 }
@@ -165,6 +175,33 @@ bool answers_find(struct answers *answers, const struct rights_question *questio
     }
     pthread_mutex_unlock(&answers->mu);
     *out_since_ms = since_ms;
+    return found;
+}
+
+void answers_keep_one(struct answers *answers, const struct rights_who *who, const struct rights_range *range,
+                      uint64_t since_ms, uint64_t now_ms)
+{
+    struct tag tag;
+    if (tag_of_one(who, range, &tag) != BELFRY_OK)
+        return;
+    pthread_mutex_lock(&answers->mu);
+    answers_drop_old(answers, now_ms);
+    answers_put(answers, &tag, since_ms);
+    pthread_mutex_unlock(&answers->mu);
+}
+
+bool answers_find_one(struct answers *answers, const struct rights_who *who, const struct rights_range *range,
+                      uint64_t within_ms, uint64_t now_ms, uint64_t *out_since_ms)
+{
+    struct tag tag;
+    if (tag_of_one(who, range, &tag) != BELFRY_OK)
+        return false;
+    pthread_mutex_lock(&answers->mu);
+    const struct answer *answer = answers_get(answers, &tag);
+    bool found = answer != NULL && now_ms < answer->since_ms + within_ms;
+    if (found)
+        *out_since_ms = answer->since_ms;
+    pthread_mutex_unlock(&answers->mu);
     return found;
 }
 

@@ -31,6 +31,12 @@ void answers_keep(struct answers *answers, const struct rights_question *questio
 bool answers_find(struct answers *answers, const struct rights_question *question, uint64_t now_ms,
                   uint64_t *out_since_ms);
 
+/* The same for one range. */
+void answers_keep_one(struct answers *answers, const struct rights_who *who, const struct rights_range *range,
+                      uint64_t since_ms, uint64_t now_ms);
+bool answers_find_one(struct answers *answers, const struct rights_who *who, const struct rights_range *range,
+                      uint64_t within_ms, uint64_t now_ms, uint64_t *out_since_ms);
+
 size_t answers_count(struct answers *answers);
 
 #endif
