@@ -181,11 +181,27 @@ static struct belfry_bytes selected_name(const struct kube_ask *ask)
     return nothing ? (struct belfry_bytes){0} : name;
 }
 
+/* The selectors as they were read and are served (kube_selector_text()), not as they were written: upstream may read an
+ * odd text in another way. */
+static void take_selectors(const struct kube_selector *selector, struct review_subject *subject)
+{
+    static const struct belfry_bytes labels = {"labelSelector=", 14}, fields = {"fieldSelector=", 14};
+    struct belfry_bytes rest = selector != NULL ? kube_selector_text(selector) : (struct belfry_bytes){0};
+    if (belfry_bytes_begins(rest, labels)) {
+        const char *end = memchr(rest.data, '&', rest.len);
+        size_t len = end != NULL ? (size_t)(end - rest.data) : rest.len;
+        subject->label_selector = belfry_bytes_of(rest.data + labels.len, len - labels.len);
+        size_t past = end != NULL ? len + 1 : len;
+        rest = belfry_bytes_of(rest.data + past, rest.len - past);
+    }
+    if (belfry_bytes_begins(rest, fields))
+        subject->field_selector = belfry_bytes_of(rest.data + fields.len, rest.len - fields.len);
+}
+
 static enum belfry_err write_subject(struct kube_ask *ask, const struct kube_target *target)
 {
     static const char *const verbs[] = {
         [KUBE_VERB_GET] = "get", [KUBE_VERB_LIST] = "list", [KUBE_VERB_WATCH] = "watch"};
-    bool selects = target->verb != KUBE_VERB_GET;
     struct review_subject subject = {
         .verb = belfry_bytes_str(verbs[target->verb]),
         .group = target->group,
@@ -194,9 +210,9 @@ static enum belfry_err write_subject(struct kube_ask *ask, const struct kube_tar
         .subresource = target->subresource,
         .namespace = target->namespace,
         .name = target->name.len > 0 ? target->name : selected_name(ask),
-        .label_selector = selects ? ask->options.label_selector : (struct belfry_bytes){0},
-        .field_selector = selects ? ask->options.field_selector : (struct belfry_bytes){0},
     };
+    if (target->verb != KUBE_VERB_GET)
+        take_selectors(ask->selector, &subject);
     return review_subject_write(&subject, &ask->subject);
 }
 

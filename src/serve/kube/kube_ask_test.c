@@ -158,6 +158,8 @@ static void a_review_is_about_the_request(void **state)
     assert_subject("/api/v1/namespaces/prod/pods/p1?fieldSelector=a%3Db", "get//v1/pods/prod/p1//");
     assert_subject("/api/v1/pods?watch=1&fieldSelector=spec.nodeName%3Dn1&labelSelector=a%3Db",
                    "watch//v1/pods///a=b/spec.nodeName=n1");
+    assert_subject("/api/v1/pods?labelSelector=a%3D%3Db,%20c%20%20in(e,d)", "list//v1/pods///a=b,c in (d,e)/");
+    assert_subject("/api/v1/pods?watch=1&labelSelector=!a", "watch//v1/pods///!a/");
     assert_subject("/api/v1/namespaces/prod/pods?fieldSelector=metadata.name%3Dp1",
                    "list//v1/pods/prod/p1//metadata.name=p1");
     assert_subject("/api/v1/pods?fieldSelector=metadata.namespace%3Dprod", "list//v1/pods////metadata.namespace=prod");

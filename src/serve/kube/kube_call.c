@@ -150,15 +150,20 @@ static void kube_call_take_over(struct kube_call *call, uint64_t now_ms)
 static void kube_call_refuse(struct kube_call *call, const char *reason)
 {
     const struct kube_resource *resource = call->ask->resource;
+    const char *sentence = permit_sentence(reason);
     struct kube_status status;
     if (permit_is_about_token(reason))
         kube_status_set(&status, KUBE_UNAUTHORIZED, "%s", permit_unauthorized(reason));
+    else if (sentence != NULL)
+        kube_status_set(&status, KUBE_FORBIDDEN, "%s", sentence);
     else
         kube_status_set(&status, KUBE_FORBIDDEN,
                         "%s is forbidden: upstream does not allow the keys of API group \"%s\" to this user",
                         resource->plural, resource->group);
     status.kind = belfry_bytes_str(resource->plural);
     status.group = belfry_bytes_str(resource->group);
+    if (sentence != NULL)
+        status.name = call->ask->name;
     call->calls->stats.refused++;
     kube_call_fail(call, &status);
 }

@@ -351,9 +351,12 @@ static void kube_watch_written(struct kube_watch *watch)
 /* The core has begun no line, or the watch is cut off. */
 static void kube_watch_expel(struct kube_watch *watch, const char *reason)
 {
+    const char *sentence = permit_sentence(reason);
     struct kube_status status;
     if (permit_is_about_token(reason))
         kube_status_set(&status, KUBE_UNAUTHORIZED, "%s", permit_unauthorized(reason));
+    else if (sentence != NULL)
+        kube_status_set(&status, KUBE_FORBIDDEN, "%s", sentence);
     else
         kube_status_set(&status, KUBE_FORBIDDEN, "upstream does not allow these keys to this user any more");
     watch->watches->stats.expelled++;
