@@ -44,6 +44,11 @@ class Identity:
     def path(self, name):
         return os.path.join(self.folder, name)
 
+    def front_proxy(self):
+        """Flags of a server that believes those with a certificate of this authority which user a request is of."""
+        return [f"--requestheader-client-ca-file={self.cacert}", "--requestheader-username-headers=X-Remote-User",
+                "--requestheader-group-headers=X-Remote-Group", "--requestheader-extra-headers-prefix=X-Remote-Extra-"]
+
     def kubeconfig(self, url, user="admin"):
         """The path of one for this server and user."""
         path = self.path(f"kubeconfig-{user}-{url.rsplit(':', 1)[1]}")
@@ -58,8 +63,9 @@ class Identity:
 class ApiServer:
     """A server of Kubernetes' API: a program with a port, its users, and a place for its log. The program comes and goes."""
 
-    def __init__(self, folder, identity, log):
-        self.folder, self.identity, self.proc = str(folder), identity, None
+    def __init__(self, folder, identity, log, keep=False):
+        """`keep`: it outlives the test that started it, whose fixture ends it."""
+        self.folder, self.identity, self.proc, self.keep = str(folder), identity, None, keep
         self.port, self.log_name = free_port(), log
         os.makedirs(self.folder, exist_ok=True)
 
@@ -79,7 +85,7 @@ class ApiServer:
 
     def start(self, wait=True):
         with open(self._path(self.log_name), "ab") as log:
-            self.proc = procs.spawn(self.argv(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self.proc = procs.spawn(self.argv(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, keep=self.keep)
         if wait:
             self.wait_ready()
         return self
@@ -107,21 +113,27 @@ class ApiServer:
         except OSError:
             return False
 
-    def _send(self, method, path, query, obj, timeout, user):
+    def _send(self, method, path, query, obj, timeout, user, headers=None):
         connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=timeout, context=self.identity.tls)
-        token = self.identity.tokens.get(user, user)
-        connection.request(method, target(path, query), None if obj is None else json.dumps(obj),
-                           {"Authorization": f"Bearer {token}", "Content-Type": "application/json"})
+        fields = {"Content-Type": "application/json", **(headers or {})}
+        if user:
+            fields["Authorization"] = f"Bearer {self.identity.tokens.get(user, user)}"
+        connection.request(method, target(path, query), None if obj is None else json.dumps(obj), fields)
         return connection
 
-    def call(self, method, path, query=None, obj=None, timeout=30, user="admin"):
-        """`user`: the name of one, or a token."""
-        connection = self._send(method, path, query, obj, timeout, user)
+    def call(self, method, path, query=None, obj=None, timeout=30, user="admin", headers=None):
+        """`user`: the name of one, or a token; empty: no credential."""
+        connection = self._send(method, path, query, obj, timeout, user, headers)
         try:
             response = connection.getresponse()
             return Answer(response, response.read())
         finally:
             connection.close()
+
+    def metrics(self):
+        """name{labels} -> value"""
+        lines = (line.rsplit(" ", 1) for line in self.call("GET", "/metrics").body.decode().splitlines() if not line.startswith("#"))
+        return {name: float(value) for name, value in lines}
 
     def watch(self, path, since, seconds=30, user="admin", **query):
         """Its events as they come, until it is closed."""
@@ -137,8 +149,8 @@ class ApiServer:
 class KubeApiserver(ApiServer):
     """Without an identity it has one user, who may do everything. No controller runs beside it."""
 
-    def __init__(self, folder, etcd, *flags, identity=None):
-        super().__init__(folder, identity or Identity(folder), "kube-apiserver.log")
+    def __init__(self, folder, etcd, *flags, identity=None, keep=False):
+        super().__init__(folder, identity or Identity(folder), "kube-apiserver.log", keep)
         self.etcd, self.flags = etcd, flags
 
     def argv(self):
@@ -151,15 +163,17 @@ class KubeApiserver(ApiServer):
                 f"--service-account-key-file={made.path('sa.pub')}",
                 f"--service-account-signing-key-file={made.path('sa.key')}",
                 "--service-cluster-ip-range=10.96.0.0/24", "--endpoint-reconciler-type=none",
+                f"--proxy-client-cert-file={made.certs.path('client.pem')}",
+                f"--proxy-client-key-file={made.certs.path('client.key')}", *made.front_proxy(),
                 "--disable-admission-plugins=ServiceAccount", *self.flags]
 
 
 class CrdServer36(ApiServer):
     """The custom-resource half of kube-apiserver 1.36, with its objects in a part of its own of the same etcd. It asks
-    `core` about users and rights."""
+    `core` about users and rights, and believes it about users of requests that it passes on."""
 
-    def __init__(self, folder, etcd, core):
-        super().__init__(folder, core.identity, "crdserver36.log")
+    def __init__(self, folder, etcd, core, keep=False):
+        super().__init__(folder, core.identity, "crdserver36.log", keep)
         self.etcd, self.core = etcd, core
 
     def argv(self):
@@ -168,7 +182,7 @@ class CrdServer36(ApiServer):
                 "--etcd-prefix=/ext36", f"--tls-cert-file={made.certs.path('server.pem')}",
                 f"--tls-private-key-file={made.certs.path('server.key')}", f"--cert-dir={self.folder}",
                 "--authentication-skip-lookup", f"--kubeconfig={asked}", f"--authentication-kubeconfig={asked}",
-                f"--authorization-kubeconfig={asked}", "--enable-priority-and-fairness=false",
+                f"--authorization-kubeconfig={asked}", "--enable-priority-and-fairness=false", *made.front_proxy(),
                 "--disable-admission-plugins=ValidatingAdmissionPolicy,MutatingAdmissionPolicy"]
 
 
@@ -176,17 +190,18 @@ class KubeCluster:
     """API servers of one cluster on one etcd, with RBAC and tokens, and a crdserver36 beside them if it is wanted. The user
     `tier` may read what a tier follows, and ask about users and rights; `alice` may handle config maps in the namespace prod."""
 
-    READS = {"apiGroups": ["", "discovery.k8s.io", "demo.example.com"], "verbs": ["get", "list", "watch"],
+    AGGREGATED = "demo36.example.com"  # a group of the crdserver36 that the others serve, too
+    READS = {"apiGroups": ["", "discovery.k8s.io", "demo.example.com", AGGREGATED], "verbs": ["get", "list", "watch"],
              "resources": ["configmaps", "pods", "services", "nodes", "endpointslices", "widgets"]}
     HANDLES = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]}
 
-    def __init__(self, folder, etcd, n=1, crds=False, flags=()):
+    def __init__(self, folder, etcd, n=1, crds=False, flags=(), keep=False):
         self.etcd = etcd
         self.identity = Identity(os.path.join(str(folder), "identity"), ("tier", "alice"))
         url = etcd.members[0].url
-        self.servers = [KubeApiserver(os.path.join(str(folder), f"api{i}"), url, *flags, identity=self.identity)
+        self.servers = [KubeApiserver(os.path.join(str(folder), f"api{i}"), url, *flags, identity=self.identity, keep=keep)
                         for i in range(n)]
-        self.crds = CrdServer36(os.path.join(str(folder), "crds"), url, self.servers[0]) if crds else None
+        self.crds = CrdServer36(os.path.join(str(folder), "crds"), url, self.servers[0], keep) if crds else None
 
     def start(self):
         self.servers[0].start()  # the first makes what the others need in etcd
@@ -198,6 +213,17 @@ class KubeCluster:
         for server in self.all():
             server.wait_ready()
         return self
+
+    def aggregate(self):
+        """The API servers pass requests for AGGREGATED on to the crdserver36."""
+        port = self.crds.port
+        self._made("/api/v1/namespaces/default/services", {
+            "apiVersion": "v1", "kind": "Service", "metadata": {"name": "crds"},
+            "spec": {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]}})
+        self._made("/apis/apiregistration.k8s.io/v1/apiservices", {
+            "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": f"v1.{self.AGGREGATED}"},
+            "spec": {"group": self.AGGREGATED, "version": "v1", "groupPriorityMinimum": 1000, "versionPriority": 15,
+                     "insecureSkipTLSVerify": True, "service": {"namespace": "default", "name": "crds", "port": port}}})
 
     def all(self):
         return [*self.servers, *([self.crds] if self.crds else [])]

@@ -1,0 +1,150 @@
+"""A tier in front of an API server answers as the API server does (kube_tier_differential.py), type by type and request by request;
+every difference has a line in docs/compatibility.md. With BELFRY_TIER_STANDIN=1 a second API server is asked instead of the tier: that
+must pass without any line. The servers are built outside this tree; without them this is skipped."""
+import os
+
+import needs
+import pytest
+from etcd import Cluster
+from kube_apiserver import KubeCluster
+from kube_differential import FORMS, LISTS, SELECTORS
+from kube_tier import ALL_TYPES, MAPS, PODS, STANDS_IN, WIDGETS, WIDGETS36, define, needs_servers, tier_of, wait_served
+from kube_tier_differential import (ELSEWHERE, NAMESPACES, World, ask_both, first_difference, more_forms, more_lists, of_table, of_watches,
+                                    pages, users, wait_for, watch_both, writes)
+
+SHORT = (PODS, MAPS, WIDGETS36)  # the types of a run that is not of full length
+COMPATIBILITY = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "compatibility.md")
+
+
+class Difference:
+    """One that docs/compatibility.md explains: for which requests, and what ours must be. `of_any`: a second API server has it, too."""
+
+    def __init__(self, line, names, ours=lambda said: True, kinds=None, of_any=False):
+        self.line, self.names, self.ours, self.kinds, self.of_any = line, names, ours, kinds, of_any
+
+    def explains(self, kind, what, ours):
+        if STANDS_IN and not self.of_any:
+            return False
+        named = any(n in what.name for n in self.names)
+        return named and (self.kinds is None or kind in self.kinds) and self.ours(ours)
+
+
+def is_expired(said):
+    return said.get("body", {}).get("reason") == "Expired" or [e["object"].get("reason") for e in said.get("events", ())] == ["Expired"]
+
+
+DIFFERENCES = [
+    Difference("follow-history", ["watch from 1"], is_expired, of_any=True),
+]
+
+
+class Sides:
+    """A cluster of one API server with every type, and a tier in front of it; the API server first."""
+
+    def __init__(self, folder):
+        (folder / "etcd").mkdir()
+        self.etcd = Cluster(folder / "etcd", keep=True).start()
+        self.cluster = KubeCluster(folder / "kube", self.etcd, 1, crds=True, keep=True).start()
+        api = self.cluster.servers[0]
+        define(api, WIDGETS)
+        define(self.cluster.crds, WIDGETS36)
+        self.cluster.aggregate()
+        for namespace in NAMESPACES:
+            assert api.call("POST", "/api/v1/namespaces", obj={"metadata": {"name": namespace}}).code == 201
+        wait_served(api, WIDGETS)
+        wait_served(api, WIDGETS36)
+        self.tier = tier_of(folder / "tier", self.cluster, ALL_TYPES, keep=True).start()
+        self.servers = [api, self.tier]
+        for kind in ALL_TYPES:
+            wait_served(self.tier, kind)
+        self.worlds = {}
+
+    def world(self, kind):
+        """The objects of a type, and the names of their versions."""
+        if kind not in self.worlds:
+            world = World(self.servers[0], kind)
+            revs = world.begin()
+            wait_for(self.servers, kind, revs["now"])
+            self.worlds[kind] = world, revs
+        return self.worlds[kind]
+
+    def close(self):
+        self.tier.kill()
+        self.cluster.kill()
+        self.etcd.close()
+        if not STANDS_IN:
+            self.tier.assert_sound()
+
+
+@pytest.fixture(scope="module")
+def sides(tmp_path_factory):
+    needs_servers(crds=True)
+    made = Sides(tmp_path_factory.mktemp("kube"))
+    yield made
+    made.close()
+
+
+def compatibility():
+    with open(COMPATIBILITY) as f:
+        return {line.split("`")[1] for line in f if line.startswith("| `follow-")}
+
+
+def judge(kind, answers):
+    """No difference but those that are explained."""
+    assert len(answers) > 5
+    known, found = compatibility(), []
+    for what, real, ours in answers:
+        if real != ours and not any(d.line in known and d.explains(kind, what, ours) for d in DIFFERENCES):
+            found.append(f"{what.name}: {what}\n    {first_difference(real, ours)}")
+    assert not found, f"{len(found)} of {len(answers)} answers differ (API server | tier):\n" + "\n".join(found)
+
+
+@pytest.fixture
+def kind(request, soak):
+    if not soak and request.param not in SHORT:
+        needs.full_length(f"{', '.join(map(str, SHORT))} show most of it")
+    return request.param
+
+
+@pytest.mark.parametrize("kind", ALL_TYPES, ids=str, indirect=True)
+class TestSame:
+    def test_lists_and_gets(self, sides, kind):
+        _, revs = sides.world(kind)
+        judge(kind, ask_both(sides.servers, of_table(LISTS + SELECTORS, kind, revs) + more_lists(kind, revs)))
+
+    def test_forms(self, sides, kind):
+        _, revs = sides.world(kind)
+        judge(kind, ask_both(sides.servers, of_table(FORMS, kind, revs) + more_forms(kind, revs)))
+
+    def test_users(self, sides, kind):
+        _, revs = sides.world(kind)
+        judge(kind, ask_both(sides.servers, users(kind, revs)))
+
+    def test_writes(self, sides, kind):
+        world, _ = sides.world(kind)
+        judge(kind, ask_both(sides.servers, writes(kind, world)))
+
+    @pytest.mark.parametrize("limit", [1, 2, 50])
+    def test_pages(self, sides, kind, limit):
+        _, revs = sides.world(kind)
+        for query in ("", f"&resourceVersion={revs['r4']}&resourceVersionMatch=Exact", "&labelSelector=app"):
+            real, ours = (pages(server, kind.path(), limit, query) for server in sides.servers)
+            if "Exact" not in query:
+                real, ours = ([(items, n) for items, n, _ in side] for side in (real, ours))
+            assert real == ours, f"{query}: {first_difference(real, ours)}"
+
+    def test_watches(self, sides, kind):
+        """Last: it changes the world."""
+        world, revs = sides.worlds.pop(kind, None) or sides.world(kind)
+        sides.worlds.pop(kind, None)
+        now = sides.etcd.revision()
+        revs = {**revs, "now": now, "next": now + 1}
+        judge(kind, watch_both(sides.servers, of_watches(kind, revs), world, now))
+
+
+def test_what_is_not_followed(sides):
+    judge(None, ask_both(sides.servers, ELSEWHERE))
+
+
+def test_every_line_of_the_documentation_is_shown_by_a_case():
+    assert {d.line for d in DIFFERENCES} == compatibility()
