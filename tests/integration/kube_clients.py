@@ -31,16 +31,21 @@ def kubectl_path():
 class Kubectl:
     """kubectl with a configuration of its own, and a discovery cache that nobody used before."""
 
-    def __init__(self, url, folder, namespace="default"):
+    def __init__(self, url, folder, namespace="default", config=None):
+        """`config`: a kubeconfig that is there."""
         self.program, self.folder = kubectl_path(), str(folder)
-        self.config = os.path.join(self.folder, "kubeconfig")
-        with open(self.config, "w") as f:  # JSON is YAML
+        self.config = config or self._config(url, namespace)
+        self.cache = os.path.join(self.folder, "kubectl-cache")
+        self.env = {"PATH": os.environ["PATH"], "HOME": self.folder, "KUBECONFIG": self.config}
+
+    def _config(self, url, namespace):
+        path = os.path.join(self.folder, "kubeconfig")
+        with open(path, "w") as f:  # JSON is YAML
             json.dump({"apiVersion": "v1", "kind": "Config", "current-context": "x", "users": [],
                        "clusters": [{"name": "c", "cluster": {"server": url}}],
                        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "", "namespace": namespace}}]},
-                       f)
-        self.cache = os.path.join(self.folder, "kubectl-cache")
-        self.env = {"PATH": os.environ["PATH"], "HOME": self.folder, "KUBECONFIG": self.config}
+                      f)
+        return path
 
     def _argv(self, args):
         return [self.program, "--cache-dir", self.cache, *args]
@@ -115,18 +120,20 @@ class Informers:
 
     def __init__(self, server, resource=PODS, namespace="", labels="", fields="", count=1, node=False,
                  program="kubeinformer",
-                 env=None):
+                 env=None, token="", cacert=""):
+        """`server`: has a url, and may have a cluster, in whose namespace of the network they then are."""
         self.node = node
         if node:
-            env = {**os.environ, "BELFRY_NODE": nodejs.installed()}
+            env = {**os.environ, "BELFRY_NODE": nodejs.installed(), "BELFRY_KUBE_TOKEN": token, "BELFRY_KUBE_CACERT": cacert}
             argv = ["node", nodejs.program("kubeinformer.mjs"), server.url, resource.gvr, namespace, labels, fields,
                     count]
         else:
             argv = [program if os.path.sep in program else go_binary(program), "-server", server.url,
                     "-resource", resource.gvr, "-namespace", namespace, "-labels", labels, "-fields", fields,
-                    "-count", count]
+                    "-count", count, "-token", token, "-cacert", cacert]
             env = {**os.environ, **(env or {})}
-        self.lines = Lines(argv, env=env, ns=server.cluster.ns)
+        cluster = getattr(server, "cluster", None)
+        self.lines = Lines(argv, env=env, ns=cluster.ns if cluster else None)
         self.count, self.synced = count, set()
 
     def _answer(self, kind, timeout=ANSWER_S):

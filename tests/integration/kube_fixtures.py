@@ -1,7 +1,13 @@
 """Servers of Kubernetes' API for the tests: a plugin of pytest, named by the test files that use it."""
+import os
+import shutil
+import subprocess
+
 import needs
 import pytest
-from kube import BY_PEER, Server, why_no_peer
+from kube import BY_PEER, PEERS, Server, why_no_peer
+
+HERE = os.path.dirname(__file__)
 
 
 @pytest.fixture(scope="module")
@@ -36,3 +42,22 @@ def make_kube(tmp_path):
     yield make
     for server in made:
         server.close()
+
+
+@pytest.fixture(scope="module")
+def newest_informer(tmp_path_factory):
+    """tests/go/kubeinformer with the client-go of kubepeer's own root."""
+    root = os.path.join(PEERS, "sid")
+    if not os.path.isdir(root) or os.getuid() != 0:
+        needs.peer(f"no root with Go at {root}, or no right to use it")
+    place = os.path.join(root, "srv", "go", "src", "kubeinformer")
+    shutil.copytree(os.path.join(HERE, "..", "go", "kubeinformer"), place, dirs_exist_ok=True)
+    done = subprocess.run(["chroot", root, "env", "HOME=/root", "PATH=/usr/bin:/bin", "GO111MODULE=off",
+                           "CGO_ENABLED=0",
+                           "GOPATH=/srv/go:/usr/share/gocode", "GOFLAGS=-p=2", "go", "build", "-o",
+                           "/srv/kubeinformer",
+                           "kubeinformer"], capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stderr[-2000:]
+    built = tmp_path_factory.mktemp("go") / "kubeinformer"
+    shutil.copy(os.path.join(root, "srv", "kubeinformer"), built)
+    return str(built)

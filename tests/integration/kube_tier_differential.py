@@ -86,7 +86,7 @@ class World:
         self.delete("x", "d")
         self.put("y", "a", {"app": "web"})
         self.delete("x", "a")
-        return self.put("z", "end", {"app": "end"})
+        return self.put("z", "end", {"app": "end", "at": str(time.time_ns())})  # another object each time
 
     def clear(self):
         for namespace in NAMESPACES:

@@ -5,18 +5,17 @@ kubepeer alone is asked, to see that the table says what the real server does.
 
 Besides, the newest client-go, whose informers begin with a watch: built in the folder in which kubepeer was."""
 import os
-import shutil
-import subprocess
 
 import needs
 import pytest
-from kube import BY_PEER, PEERS, PODS, Peer, Server, etcd_with_a_past, pod, request, why_no_peer
+from kube import BY_PEER, PODS, Peer, Server, etcd_with_a_past, pod, request, why_no_peer
 from kube_clients import Informers
 from kube_differential import FORMS, LISTS, PAST, SELECTORS, WATCHES, world
 
 HERE = os.path.dirname(__file__)
 COMPATIBILITY = os.path.join(HERE, "..", "..", "docs", "compatibility.md")
 
+pytest_plugins = ["kube_fixtures"]
 pytestmark = pytest.mark.skipif(why_no_peer() is not None, reason=f"{needs.PEER}{why_no_peer()}")
 
 
@@ -106,25 +105,6 @@ def test_the_same_pages(sides, limit):
     real, *ours = [pages(endpoint, limit) for endpoint in sides.endpoints]
     assert sum(len(names) for names, _, _ in real) == 10
     assert all(o == real for o in ours)
-
-
-@pytest.fixture(scope="module")
-def newest_informer(tmp_path_factory):
-    """tests/go/kubeinformer with the client-go of kubepeer's own root."""
-    root = os.path.join(PEERS, "sid")
-    if not os.path.isdir(root) or os.getuid() != 0:
-        needs.peer(f"no root with Go at {root}, or no right to use it")
-    place = os.path.join(root, "srv", "go", "src", "kubeinformer")
-    shutil.copytree(os.path.join(HERE, "..", "go", "kubeinformer"), place, dirs_exist_ok=True)
-    done = subprocess.run(["chroot", root, "env", "HOME=/root", "PATH=/usr/bin:/bin", "GO111MODULE=off",
-                           "CGO_ENABLED=0",
-                           "GOPATH=/srv/go:/usr/share/gocode", "GOFLAGS=-p=2", "go", "build", "-o",
-                           "/srv/kubeinformer",
-                           "kubeinformer"], capture_output=True, text=True, timeout=900)
-    assert done.returncode == 0, done.stderr[-2000:]
-    built = tmp_path_factory.mktemp("go") / "kubeinformer"
-    shutil.copy(os.path.join(root, "srv", "kubeinformer"), built)
-    return str(built)
 
 
 def test_the_newest_client_go(sides, newest_informer):

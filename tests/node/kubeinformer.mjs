@@ -3,6 +3,7 @@
 //
 //     node kubeinformer.mjs URL GROUP/VERSION/PLURAL NAMESPACE LABELS FIELDS COUNT      "" for what is not wanted
 //
+// BELFRY_KUBE_TOKEN: a bearer token; BELFRY_KUBE_CACERT: the file of the authority of an https server's certificate.
 // An informer of client-node stops at an error of the connection; its documentation says to start it again, as is done
 // here after a second.
 import { createHash } from 'node:crypto';
@@ -19,10 +20,11 @@ const k8s = await import(pathToFileURL(found));
 const RESTART_MS = 1000;
 const [server, resource, namespace, labels, fields, count] = process.argv.slice(2);
 const [group, version, plural] = resource.split('/');
+const { BELFRY_KUBE_TOKEN: token, BELFRY_KUBE_CACERT: cacert } = process.env;
 const config = new k8s.KubeConfig();
 config.loadFromOptions({
-  clusters: [{ name: 'c', server, skipTLSVerify: true }],
-  users: [{ name: 'u' }],
+  clusters: [{ name: 'c', server, ...(cacert ? { caFile: cacert } : { skipTLSVerify: true }) }],
+  users: [{ name: 'u', ...(token && { token }) }],
   contexts: [{ name: 'x', cluster: 'c', user: 'u' }],
   currentContext: 'x',
 });

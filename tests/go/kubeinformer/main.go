@@ -1,7 +1,7 @@
 // kubeinformer: informers of client-go, unmodified, on one server, and what they were given.
 //
 //	kubeinformer -server URL -resource GROUP/VERSION/PLURAL [-namespace NS] [-labels SEL] [-fields SEL] [-count N]
-//	             [-token TOKEN] [-mapped]
+//	             [-token TOKEN] [-cacert FILE] [-mapped]
 //
 // Commands on stdin, one a line: status, dump, quit, and add {"namespace":..,"labels":..,"fields":..,"count":..} for
 // informers with other selectors. Answers on stdout, one JSON object a line:
@@ -372,6 +372,7 @@ func main() {
 	flag.StringVar(&s.Fields, "fields", "", "field selector")
 	flag.IntVar(&s.Count, "count", 1, "informers, each with a watch of its own")
 	token := flag.String("token", "", "bearer token")
+	cacert := flag.String("cacert", "", "the authority of an https server's certificate")
 	mapped := flag.Bool("mapped", false, "the resource is looked for by discovery first, as controllers do")
 	flag.Parse()
 	parts := strings.Split(*resource, "/")
@@ -379,7 +380,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "kubeinformer: -resource is GROUP/VERSION/PLURAL")
 		os.Exit(2)
 	}
-	config := &rest.Config{Host: *server, BearerToken: *token, QPS: -1}
+	config := &rest.Config{Host: *server, BearerToken: *token, QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAFile: *cacert}}
 	all, err := dynamic.NewForConfig(config)
 	gvr := schema.GroupVersionResource{Group: parts[0], Version: parts[1], Resource: parts[2]}
 	if err == nil && *mapped {

@@ -1,0 +1,80 @@
+"""Informers of real clients behind tiers in front of kube-apiservers, through faults of all of them (kube_tier_faults.py): every store
+is the API server's in the end, nothing wrong was told, and nobody listed again where the history was there. The servers are built
+outside this tree; without them this is skipped."""
+import time
+
+import needs
+import pytest
+from kube_tier import MAPS, STANDS_IN, needs_servers
+from kube_tier_faults import FAULTS, Bed, Writer
+from test_identity import restore
+
+BETWEEN_S = 1.5  # a watch that ends in its first second counts as failed with client-go
+
+
+@pytest.fixture
+def make_bed(tmp_path, cluster, rng):
+    made = []
+
+    def make(**kw):
+        needs_servers()
+        made.append(Bed(tmp_path, cluster, rng, **kw))
+        return made[-1]
+    yield make
+    for bed in made:
+        bed.close()
+
+
+def test_informers_through_faults(make_bed, rng, soak, figure):
+    bed = make_bed(n_servers=3 if soak else 2, stacked=soak)
+    bed.add_informers(60 if soak else 6)
+    plan = list(FAULTS) * (7 if soak else 1)
+    rng.shuffle(plan)
+    if not soak:
+        plan.sort(key=lambda fault: fault != "move")  # its API server has all the history then
+    changes, relists = 0, {}
+    for fault in plan:
+        print(f"fault: {fault}", flush=True)
+        before = bed.relists()
+        bed.write()
+        bed.changes(30)
+        getattr(bed, fault)()
+        time.sleep(BETWEEN_S)
+        changes += bed.stop_writing()
+        bed.judge()
+        relists[fault] = relists.get(fault, 0) + bed.relists() - before
+    lists = bed.upstream_lists()
+    for text, n in (("changes", changes), ("faults", len(plan)), ("informers", sum(f.count for f in bed.fleets)), ("upstream_lists", len(lists))):
+        figure(f"kube_tier_fault_{text}", n)
+    for fault, n in sorted(relists.items()):
+        figure(f"kube_tier_relists_{fault}", n)
+    if not STANDS_IN:  # whose history ends with its process
+        assert not any(relists.values()), relists
+        assert len(lists) == 1, lists
+
+
+@pytest.mark.skipif(STANDS_IN, reason=needs.BY_PEER + "informers of an API server keep ghosts after that")
+def test_a_restored_backup_leaves_no_ghost(make_bed, cluster, tmp_path, rng):
+    """Versions that both pasts have given, objects that only one has: everybody lists anew."""
+    bed = make_bed(n_servers=1, stacked=True)
+    bed.add_informers(6)
+    bed.write()
+    bed.changes(30)
+    snapshot = tmp_path / "backup"
+    cluster.ctl("snapshot", "save", str(snapshot))
+    bed.changes(60)
+    bed.stop_writing()
+    server = bed.servers[0]
+    ghost = server.call("POST", MAPS.path("prod"), obj=MAPS.object("prod", "ghost"))
+    assert ghost.code == 201, ghost.body
+    bed.judge()
+    server.kill()
+    restore(cluster, snapshot)
+    cluster.start()
+    server.start()
+    writer = Writer(bed.servers, rng, rate=200, prefix="n")
+    while server.call("GET", MAPS.path(), {"limit": 1}).rv < ghost.rv + 50:
+        time.sleep(0.2)
+    writer.stop()
+    bed.judge()
+    assert all(s["lists"] > 1 for fleet in bed.fleets for s in fleet.status())
