@@ -171,7 +171,7 @@ static void open_status(struct mail *mail, void *owner)
 {
     struct part *part = belfry_container(mail, struct part, ask.mail);
     if (owner != NULL) {
-        ingest_thread_numbers(owner, &part->ingest);
+        part->gathering->gatherer->opts.parts->api->fill(owner, &part->ingest);
         part->ask.numbers.answered = true;
     }
     part->ask.mail.open = on_back;
@@ -192,7 +192,7 @@ static enum belfry_err ask_numbers(struct gatherer *gatherer, bool is_sample, ad
         worker_thread_count(gatherer->opts.workers[i], &gathering->parts[i].ask);
     }
     gathering->parts[n_workers].ask.mail.open = open_status;
-    ingest_thread_post(gatherer->opts.ingest, &gathering->parts[n_workers].ask.mail);
+    gatherer->opts.parts->api->post(gatherer->opts.parts, &gathering->parts[n_workers].ask.mail);
     return BELFRY_OK;
 }
 

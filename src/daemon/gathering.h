@@ -8,7 +8,7 @@
 #ifndef BELFRY_DAEMON_GATHERING_H
 #define BELFRY_DAEMON_GATHERING_H
 
-#include "daemon/ingest_thread.h"
+#include "daemon/tier_parts.h"
 #include "daemon/worker_thread.h"
 #include "serve/admin/admin.h"
 
@@ -20,7 +20,7 @@ struct gatherer; /* the gatherings under way */
 struct gatherer_opts {
     uv_loop_t *loop;
     struct mailbox *front;
-    struct ingest_thread *ingest;
+    struct tier_parts *parts; /* for ingest */
     struct worker_thread *const *workers;
     size_t n_workers;
     /* What the front itself knows, before the numbers are handed out. */

@@ -1,9 +1,7 @@
 /* src/daemon/tier.h
  *
- * tier: the threads of a belfryd and what they share: replica, log, standing. Wiring only.
- *
- *     ingest --log, standing--> workers --fetch--> reader --lost--> ingest
- *                                  ^------------------'------segment-'
+ * tier: the threads of a belfryd. Workers serve clients; what they serve, and how upstream is followed, are the tier's
+ * parts (tier_parts.h). Wiring only.
  *
  * Thread: owner (the front's). Answers come by the front's mailbox.
  */

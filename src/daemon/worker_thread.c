@@ -7,68 +7,32 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "daemon/read_points.h"
 #include "daemon/slack.h"
-#include "serve/kube/kube_reader.h"
-#include "serve/reads/reads.h"
-#include "serve/rights/etcd_fence.h"
 #include "server/inbound.h"
 #include "thread/thread.h"
 
-#define TURN_WORK      1024 /* units of the core's work a turn: a millisecond when each is another connection */
-#define SCAN_VISITS    256  /* watchers or clients between two looks at the clock */
-#define SCAN_NS        500000
-#define SEGMENTS_BYTES (8 * 1024 * 1024) /* kept for watchers that are behind */
-#define DIAL_MS        2000
-#define FRAGMENT_BYTES (2 * 1024 * 1024)
-#define RESPONSE_BYTES (1024 * 1024)
-#define RESPONSE_REVS  1000
-#define LEAVE_MS       20   /* between two steps of sending connections away */
-#define AUTH_LOOK_MS   1000 /* between two looks whether auth is on upstream */
-#define AUTH_WAIT_MS   50   /* while that is being asked */
-#define RIGHTS_SHARE   4    /* rights a quarter */
+#define SCAN_VISITS 256 /* watchers or clients between two looks at the clock */
+#define SCAN_NS     500000
+#define LEAVE_MS    20 /* between two steps of sending connections away */
 
 struct worker_thread {
     /* fixed at creation */
     struct worker_thread_opts opts;
     struct thread *thread;
     /* the thread's */
-    struct belfry_dns *dns;
-    struct uplink *uplink;
-    struct vouch *vouch; /* NULL: users of client certificates are refused */
-    struct permit *permit;
-    struct points_source *points_source;
-    struct points *points;
-    struct reads *reads;
-    struct relay *relay;
-    struct watch_service *watch;
-    struct fence *fence;
-    struct sse *sse;
-    struct kube_reader *kube_reader; /* this and the next three: NULL when Kubernetes' API is not served */
-    struct kube_lists *kube_lists;
-    struct kube_service *kube;
-    struct catalog_feed *feed;
-    struct route *route;
-    struct gateway *gateway;
+    struct worker_parts *parts;
     struct inbound_group *inbound;
-    struct worker *worker;
     uv_prepare_t prepare;      /* the end of a turn */
     uv_idle_t idle;            /* runs while there is more to do, so that the loop does not block */
-    bool stale;                /* as the core knows it */
     struct limits_view limits; /* in force */
     unsigned limits_version;
-    bool due;         /* the core was given something to do since its last turn began */
+    bool due;         /* the parts were given something to do since their last turn began */
     uv_timer_t timer; /* until the next thing is due */
     uint64_t timer_due;
-    uint64_t standing_turn;
-    struct response_identity identity; /* as the core knows it */
-    struct belfry_list scans;          /* of worker_thread_ask.mail.node */
-    int64_t measured;                  /* the revision whose latency was noted last */
-    struct latency latency;
+    struct belfry_list scans;        /* of worker_thread_ask.mail.node */
     uint64_t turn_ended_ns, idle_ns; /* the end of the last turn; how long the loop had been blocked by then */
     uint64_t turns, longest_us;
-    struct slack slack;                   /* of the core and of connections */
-    uint64_t auth_due_ms;                 /* when to look whether auth is on upstream; BELFRY_NEVER: no need */
+    struct slack slack;                   /* of the parts and of connections */
     bool leaving;                         /* draining: connections are being shut, n_left of n_leaving so far */
     uint64_t leaving_from_ms, leaving_ms; /* when that began, and how long it takes */
     uint64_t drain_end_ms;                /* streams end between then and this */
@@ -80,81 +44,6 @@ struct worker_thread {
 };
 
 /* ---- a turn ---- */
-
-/* What etcd calls the version of a cluster: its members' without the last number. */
-static void cluster_version(const char *server, char *out, size_t out_len)
-{
-    unsigned major, minor;
-    out[0] = '\0';
-    if (sscanf(server, "%u.%u.", &major, &minor) == 2)
-        snprintf(out, out_len, "%u.%u.0", major, minor);
-}
-
-static void look_at_standing(struct worker_thread *t)
-{
-    struct standing_view view;
-    if (!standing_look(t->opts.standing, &t->standing_turn, &view))
-        return;
-    static const enum watch_standing as[] = {
-        [DRIVER_NOT_READY] = WATCH_NOT_READY, [DRIVER_READY] = WATCH_READY, [DRIVER_STALE] = WATCH_STALE};
-    bool stale = view.how != DRIVER_READY;
-    if (stale != t->stale) /* it looks at every stream */
-        worker_set_stale(t->worker, stale);
-    t->stale = stale;
-    view.identity.raft_term = t->identity.raft_term; /* look_at_term() knows better */
-    t->identity = view.identity;
-    worker_set_identity(t->worker, &t->identity);
-    uplink_bar(t->uplink, view.barred);
-    static const enum reads_standing reads_as[] = {
-        [DRIVER_NOT_READY] = READS_NOT_READY, [DRIVER_READY] = READS_READY, [DRIVER_STALE] = READS_STALE};
-    reads_stand(t->reads, reads_as[view.how], &view.identity);
-    watch_stand(t->watch, as[view.how], view.reason);
-    if (t->kube != NULL)
-        kube_stand(t->kube, view.how == DRIVER_READY, view.reason);
-    sse_stand(t->sse, view.how != DRIVER_NOT_READY);
-    sse_streams_set_cluster(sse_streams(t->sse), view.identity.cluster_id);
-    char cluster[sizeof(view.version)];
-    cluster_version(view.version, cluster, sizeof(cluster));
-    route_stand(t->route, view.how == DRIVER_READY, view.reason, view.version, cluster);
-}
-
-/* Watch responses of this turn have at least the term of every answer that was sent before it began. Tiers below hear
- * of a new one immediately, so that the term does not age by a second in each tier. */
-static void look_at_term(struct worker_thread *t)
-{
-    uint64_t raft_term = term_now(t->opts.term);
-    if (raft_term == t->identity.raft_term)
-        return;
-    t->identity.raft_term = raft_term;
-    worker_set_identity(t->worker, &t->identity);
-    watch_tell_tiers(t->watch);
-}
-
-static void ask_for_history(struct worker_thread *t)
-{
-    struct worker_fetch fetch;
-    while (worker_wants_fetch(t->worker, &fetch)) {
-        enum belfry_err err = history_reader_ask(*t->opts.history, t->opts.number, &fetch);
-        if (err != BELFRY_OK)
-            worker_fetched(t->worker, &fetch, err, NULL, 0, 0);
-    }
-}
-
-/* Notes how long the newest revision took, once all riding streams have it. */
-static void note_latency(struct worker_thread *t, int64_t rev, uint64_t published_ns)
-{
-    if (rev == t->measured || worker_position(t->worker) < rev)
-        return;
-    t->measured = rev;
-    uint64_t now = belfry_clock_ns();
-    double seconds = now > published_ns ? (double)(now - published_ns) / 1e9 : 0;
-    size_t bucket = 0;
-    for (double bound = 0.0001; bucket < LATENCY_BUCKETS && seconds > bound; bucket++)
-        bound *= 2;
-    t->latency.buckets[bucket]++;
-    t->latency.count++;
-    t->latency.sum_s += seconds;
-}
 
 static void send_back(struct worker_thread_ask *ask)
 {
@@ -187,54 +76,24 @@ static bool scan_some(struct worker_thread *t)
 
 static void set_timer(struct worker_thread *t, uint64_t due, uint64_t now);
 
-/* The load is for the front to see; watchers and connections that have gone leave memory that the kernel can have.
- * What is half sent to many is counted for each and is there once: it tells nothing of that. */
+/* The load is for the front to see; watchers and connections that have gone leave memory that the kernel can have. */
 static void take_stock(struct worker_thread *t, uint64_t now)
 {
-    struct worker_stats core;
+    struct worker_parts_weight weight;
     struct inbound_stats inbound;
-    struct permit_stats permit;
-    worker_stats(t->worker, &core);
+    t->parts->api->weigh(t->parts, &weight);
     inbound_stats(t->inbound, &inbound);
-    permit_stats(t->permit, &permit);
-    atomic_store_explicit(&t->watchers, core.watchers, memory_order_relaxed);
+    atomic_store_explicit(&t->watchers, weight.watchers, memory_order_relaxed);
     atomic_store_explicit(&t->connections, inbound.connections, memory_order_relaxed);
-    if (slack_seen(&t->slack, core.bytes - core.rest_bytes + inbound.bytes + permit.rights.bytes, now))
+    atomic_store_explicit(&t->auth, weight.auth, memory_order_relaxed);
+    if (slack_seen(&t->slack, weight.bytes + inbound.bytes, now))
         slack_give_back();
-}
-
-static void look_after_kube(struct worker_thread *t, uint64_t now)
-{
-    if (t->kube == NULL)
-        return;
-    if (kube_lists_due(t->kube_lists) <= now)
-        kube_lists_tick(t->kube_lists, now);
-    kube_after_turn(t->kube, now);
-    if (t->feed != NULL)
-        catalog_feed_after_turn(t->feed, now);
-}
-
-/* permit asks upstream when its last answer is too old, and knows it a moment later. */
-static void look_at_auth(struct worker_thread *t, uint64_t now)
-{
-    if (now < t->auth_due_ms)
-        return;
-    enum permit_auth auth = permit_auth(t->permit, now);
-    t->auth_due_ms = now + (auth == PERMIT_AUTH_UNKNOWN ? AUTH_WAIT_MS : AUTH_LOOK_MS);
-    if (auth == PERMIT_AUTH_UNKNOWN)
-        return;
-    atomic_store_explicit(&t->auth, auth, memory_order_relaxed);
-    route_set_auth(t->route, auth);
 }
 
 /* Of connections that were sent away. */
 static void end_streams(struct worker_thread *t, uint64_t now, uint64_t end_ms)
 {
-    uint64_t left = end_ms > now ? end_ms - now : 0;
-    watch_drain(t->watch, now, left);
-    sse_streams_drain(sse_streams(t->sse), now, left);
-    if (t->kube != NULL)
-        kube_drain(t->kube, now, left);
+    t->parts->api->drain(t->parts, now, end_ms > now ? end_ms - now : 0);
 }
 
 /* Clients connect elsewhere as soon as their connection is shut: one after another, over the first half of the drain.
@@ -259,25 +118,13 @@ static void send_away(struct worker_thread *t, uint64_t now)
 /* When a turn is due even if nothing happens. */
 static uint64_t next_due(const struct worker_thread *t, uint64_t now)
 {
-    uint64_t due = belfry_min_time(worker_due(t->worker), watch_due(t->watch));
-    due = belfry_min_time(due, belfry_min_time(slack_due(&t->slack), t->auth_due_ms));
-    due = belfry_min_time(due, belfry_min_time(route_due(t->route), sse_streams_due(sse_streams(t->sse))));
-    if (t->leaving)
-        due = belfry_min_time(due, now + LEAVE_MS);
-    if (t->kube != NULL)
-        due = belfry_min_time(due, belfry_min_time(kube_due(t->kube), kube_lists_due(t->kube_lists)));
-    return t->feed == NULL ? due : belfry_min_time(due, catalog_feed_due(t->feed));
+    uint64_t due = belfry_min_time(t->parts->api->due(t->parts), slack_due(&t->slack));
+    return t->leaving ? belfry_min_time(due, now + LEAVE_MS) : due;
 }
 
 static void on_idle(uv_idle_t *idle)
 {
     (void)idle; /* its being there is all */
-}
-
-static bool streams_are_learning(const struct worker_thread *t)
-{
-    return watch_is_going_round(t->watch) || sse_streams_are_going_round(sse_streams(t->sse)) ||
-           (t->kube != NULL && kube_is_going_round(t->kube));
 }
 
 /* A turn is all that happened since the last one ended, reads of sockets included, but for the time that the loop was
@@ -299,40 +146,23 @@ static void apply_limits(struct worker_thread *t)
     const struct limits_times *times = &t->limits.times;
     inbound_set_limits(t->inbound, &t->limits.shares);
     inbound_set_times(t->inbound, &(struct inbound_times){times->greet_ms, times->idle_ms, times->unread_ms});
-    watch_set_times(t->watch, times->message_ms, times->unread_ms);
-    route_set_message_time(t->route, times->message_ms);
-    relay_set_pace(t->relay, times->message_ms);
-    sse_streams_set_unread_time(sse_streams(t->sse), times->unread_ms);
-    if (t->kube != NULL)
-        kube_set_unread_time(t->kube, times->unread_ms);
+    t->parts->api->set_times(t->parts, times);
 }
 
 static void worker_thread_on_prepare(uv_prepare_t *prepare)
 {
     struct worker_thread *t = prepare->data;
     uint64_t now = belfry_clock_ms();
-    int64_t published = atomic_load_explicit(&t->opts.standing->published_rev, memory_order_acquire);
-    uint64_t published_ns = atomic_load_explicit(&t->opts.standing->published_ns, memory_order_relaxed);
-    look_at_standing(t);
-    look_at_term(t);
-    look_at_auth(t, now);
-    t->due = false;              /* from here on: what follows may find room for waiting streams */
-    permit_turn(t->permit, now); /* before anything is written: rights end by the clock */
-    bool more = streams_are_learning(t) || worker_turn(t->worker, now, TURN_WORK);
-    ask_for_history(t);
-    watch_after_turn(t->watch, now);
-    route_end_late(t->route, now);
-    reads_see_past(t->reads, worker_past(t->worker), worker_rewritten(t->worker));
-    reads_turn(t->reads);
-    look_after_kube(t, now);
-    sse_streams_after_turn(sse_streams(t->sse), now);
+    t->due = false; /* from here on: what follows may find room for waiting streams */
+    t->parts->api->look(t->parts, now);
+    bool more = t->parts->api->deliver(t->parts, now);
     if (limits_take(t->opts.limits, &t->limits_version, &t->limits))
         apply_limits(t);
     if (t->leaving)
         send_away(t, now);
-    more = inbound_flush(t->inbound, now) || more || reads_wait(t->reads); /* a flush may make room for a next part */
+    more = inbound_flush(t->inbound, now) || more || t->parts->api->rest(t->parts);
     if (!more)
-        note_latency(t, published, published_ns);
+        t->parts->api->settled(t->parts);
     more = scan_some(t) || more || t->due;
     take_stock(t, now);
     set_timer(t, next_due(t, now), now);
@@ -375,188 +205,16 @@ static uint64_t on_now(void *user)
 
 /* ---- what lives there ---- */
 
-static enum belfry_err create_core(struct worker_thread *t)
+static enum belfry_err create_parts(struct worker_thread *t, uv_loop_t *loop)
 {
-    struct worker_opts opts = {.log = t->opts.log,
-                               .number = t->opts.number,
-                               .seed = t->opts.seed,
-                               .fragment_bytes = FRAGMENT_BYTES,
-                               .response_bytes = RESPONSE_BYTES,
-                               .response_revs = RESPONSE_REVS,
-                               .segment_bytes = SEGMENTS_BYTES,
-                               .memory_max = t->opts.memory_max,
-                               .progress_ms = t->opts.progress_ms,
-                               .write = watch_write,
-                               .attribute = t->kube == NULL ? NULL : kube_attribute,
-                               .attribute_user = t->kube};
-    return worker_create(&opts, &t->worker);
-}
-
-static enum belfry_err create_vouch(struct worker_thread *t, uv_loop_t *loop)
-{
-    if (t->opts.vouch == NULL)
-        return BELFRY_OK;
-    struct vouch_opts vouch = *t->opts.vouch;
-    vouch.uplink = t->uplink;
-    vouch.loop = loop;
-    return vouch_create(&vouch, &t->vouch);
-}
-
-static enum belfry_err create_reads(struct worker_thread *t, uv_loop_t *loop)
-{
-    enum belfry_err err = read_points_create(t->opts.ingest, t->thread, &t->points_source);
-    if (err == BELFRY_OK)
-        err = points_create(t->points_source, &t->points);
-    struct reads_opts reads = {.store = t->opts.store,
-                               .permit = t->permit,
-                               .points = t->points,
-                               .term = t->opts.term,
-                               .scope = t->opts.scope,
-                               .loop = loop};
-    return err != BELFRY_OK ? err : reads_create(&reads, &t->reads);
-}
-
-static enum belfry_err create_upstream_side(struct worker_thread *t, uv_loop_t *loop)
-{
-    const struct worker_thread_opts *opts = &t->opts;
-    struct uplink_opts uplink = {.loop = loop,
-                                 .endpoints = opts->upstream,
-                                 .n_endpoints = opts->n_upstream,
-                                 .tls = opts->upstream_tls,
-                                 .dial_timeout_ms = DIAL_MS,
-                                 .via = opts->name,
-                                 .seed = opts->seed,
-                                 .log = opts->log_lines};
-    enum belfry_err err = belfry_dns_create(loop, &t->dns);
-    uplink.dns = t->dns;
-    if (err == BELFRY_OK)
-        err = uplink_create(&uplink, &t->uplink);
-    if (err == BELFRY_OK)
-        err = create_vouch(t, loop);
-    struct permit_opts permit = {.uplink = t->uplink,
-                                 .vouch = t->vouch,
-                                 .loop = loop,
-                                 .n_members = opts->n_upstream,
-                                 .period_ms = opts->rights_period_ms,
-                                 .bytes_max = opts->memory_max / RIGHTS_SHARE,
-                                 .seed = opts->seed,
-                                 .answers = opts->answers,
-                                 .log = opts->log_lines};
-    if (err == BELFRY_OK)
-        err = permit_create(&permit, &t->permit);
-    if (err == BELFRY_OK)
-        err = create_reads(t, loop);
-    struct relay_opts relay = {.uplink = t->uplink,
-                               .permit = t->permit,
-                               .vouch = t->vouch,
-                               .reads = t->reads,
-                               .term = opts->term,
-                               .advertise = opts->advertise,
-                               .pace_ms = t->limits.times.message_ms,
-                               .period_ms = opts->rights_period_ms,
-                               .log = opts->log_lines};
-    return err != BELFRY_OK ? err : relay_create(&relay, &t->relay);
-}
-
-static enum belfry_err create_sse(struct worker_thread *t, uv_loop_t *loop)
-{
-    struct etcd_fence_opts fence = {.uplink = t->uplink, .permit = t->permit, .vouch = t->vouch, .loop = loop};
-    enum belfry_err err = etcd_fence_create(&fence, &t->fence);
-    struct sse_opts sse = {.streams = {.permit = t->permit,
-                                       .fence = t->fence,
-                                       .store = t->opts.store,
-                                       .now = on_now,
-                                       .work = on_work,
-                                       .user = t,
-                                       .seed = t->opts.seed,
-                                       .memory_max = t->opts.memory_max,
-                                       .unread_ms = t->limits.times.unread_ms,
-                                       .tickets = t->opts.tickets,
-                                       .log = t->opts.log_lines},
-                           .scope = t->opts.scope,
-                           .origins = t->opts.cors};
-    return err != BELFRY_OK ? err : sse_create(&sse, &t->sse);
-}
-
-static enum belfry_err create_kube(struct worker_thread *t)
-{
-    if (!t->opts.kube)
-        return BELFRY_OK;
-    enum belfry_err err = kube_reader_create(t->opts.history, t->thread, &t->kube_reader);
-    struct kube_lists_opts lists = {
-        .reader = t->kube_reader, .fence = t->fence, .now = on_now, .user = t, .process = t->opts.process};
-    if (err == BELFRY_OK)
-        err = kube_lists_create(&lists, &t->kube_lists);
-    struct kube_service_opts kube = {.permit = t->permit,
-                                     .fence = t->fence,
-                                     .lists = t->kube_lists,
-                                     .now = on_now,
-                                     .work = on_work,
-                                     .user = t,
-                                     .seed = t->opts.seed,
-                                     .scope = t->opts.scope,
-                                     .memory_max = t->opts.memory_max,
-                                     .unread_ms = t->limits.times.unread_ms,
-                                     .log = t->opts.log_lines};
-    return err != BELFRY_OK ? err : kube_create(&kube, &t->kube);
-}
-
-static enum belfry_err create_feed(struct worker_thread *t)
-{
-    if (t->opts.feed == NULL)
-        return BELFRY_OK;
-    struct catalog_feed_opts feed = *t->opts.feed;
-    feed.thread = t->thread;
-    feed.worker = t->worker;
-    return catalog_feed_create(&feed, &t->feed);
-}
-
-static void worker_thread_on_about(struct about *out, void *user)
-{
-    struct worker_thread *t = user;
-    standing_about(t->opts.standing, out);
-    snprintf(out->self.name, sizeof(out->self.name), "%s", t->opts.name);
-    snprintf(out->self.version, sizeof(out->self.version), "belfryd/" BELFRY_VERSION); /* known before anything else */
-}
-
-static enum belfry_err create_client_side(struct worker_thread *t, uv_loop_t *loop)
-{
-    struct watch_service_opts watch = {.permit = t->permit,
-                                       .now = on_now,
-                                       .seed = t->opts.seed,
-                                       .scope = t->opts.scope,
-                                       .memory_max = t->opts.memory_max,
-                                       .message_ms = t->limits.times.message_ms,
-                                       .unread_ms = t->limits.times.unread_ms,
-                                       .work = on_work,
-                                       .user = t,
-                                       .log = t->opts.log_lines};
-    enum belfry_err err = watch_create(&watch, &t->watch);
+    struct worker_parts_host host = {
+        .thread = t->thread, .times = t->limits.times, .now = on_now, .work = on_work, .user = t};
+    enum belfry_err err = t->opts.create(t->opts.parts, &host, &t->parts);
     if (err != BELFRY_OK)
         return err;
-    watch_set_worker(t->watch, t->worker);
-    sse_streams_set_worker(sse_streams(t->sse), t->worker);
-    if (t->kube != NULL)
-        kube_set_worker(t->kube, t->worker);
-    err = gateway_create(loop, &t->gateway);
-    if (err != BELFRY_OK)
-        return err;
-    struct route_opts route = {.watch = t->watch,
-                               .relay = t->relay,
-                               .kube = t->kube,
-                               .gateway = t->gateway,
-                               .sse = t->sse,
-                               .name = t->opts.name,
-                               .hosts = t->opts.hosts,
-                               .message_ms = t->limits.times.message_ms,
-                               .now = on_now,
-                               .about = worker_thread_on_about,
-                               .user = t};
-    err = route_create(&route, &t->route);
-    gateway_set_methods(t->gateway, route_begin_method, t->route);
     struct inbound_opts inbound = {.loop = loop,
-                                   .begin = route_begin,
-                                   .user = t->route,
+                                   .begin = t->parts->api->begin,
+                                   .user = t->parts,
                                    .max_streams = t->opts.max_streams,
                                    .limits = t->limits.shares,
                                    .seed = t->opts.clients_seed,
@@ -564,41 +222,25 @@ static enum belfry_err create_client_side(struct worker_thread *t, uv_loop_t *lo
                                    .greet_ms = t->limits.times.greet_ms,
                                    .idle_ms = t->limits.times.idle_ms,
                                    .unread_ms = t->limits.times.unread_ms,
-                                   .check_ms = t->opts.rights_period_ms,
-                                   .log = t->opts.log_lines};
-    return err != BELFRY_OK ? err : inbound_create(&inbound, &t->inbound);
+                                   .check_ms = t->opts.check_ms,
+                                   .log = t->opts.log};
+    return inbound_create(&inbound, &t->inbound);
 }
 
 /* Takes down what exists: first the parts that send clients a last message, so that they know how it ended and resume;
- * then what carries those messages; then users before what they use. No request begins meanwhile: a connection that
- * was shut drops those that were pipelined. */
+ * then what carries those messages; then the rest. No request begins meanwhile: a connection that was shut drops those
+ * that were pipelined. */
 static void destroy_parts(struct worker_thread *t)
 {
     if (t->inbound != NULL)
         (void)inbound_shut(t->inbound, INBOUND_ALL, SIZE_MAX);
-    if (t->relay != NULL)
-        relay_end_all(t->relay, "belfry: stopping");
-    route_destroy(t->route);
-    watch_destroy(t->watch);
-    catalog_feed_destroy(t->feed);
-    sse_destroy(t->sse);
-    kube_destroy(t->kube);
-    kube_lists_destroy(t->kube_lists);
+    if (t->parts != NULL)
+        t->parts->api->end(t->parts);
     while (t->inbound != NULL && inbound_flush(t->inbound, belfry_clock_ms()))
         ;
     inbound_destroy(t->inbound);
-    gateway_destroy(t->gateway);
-    worker_destroy(t->worker);
-    kube_reader_destroy(t->kube_reader);
-    fence_destroy(t->fence);
-    relay_destroy(t->relay);
-    reads_destroy(t->reads);
-    points_destroy(t->points);
-    read_points_destroy(t->points_source);
-    permit_destroy(t->permit);
-    vouch_destroy(t->vouch);
-    uplink_destroy(t->uplink);
-    belfry_dns_destroy(t->dns);
+    if (t->parts != NULL)
+        t->parts->api->destroy(t->parts);
 }
 
 static enum belfry_err worker_thread_begin(struct thread *thread, void *user)
@@ -607,20 +249,9 @@ static enum belfry_err worker_thread_begin(struct thread *thread, void *user)
     uv_loop_t *loop = thread_loop(thread);
     belfry_list_init(&t->scans);
     t->timer_due = BELFRY_NEVER;
-    t->auth_due_ms = t->opts.needs_auth ? 0 : BELFRY_NEVER;
     t->thread = thread;
     (void)limits_take(t->opts.limits, &t->limits_version, &t->limits);
-    enum belfry_err err = create_upstream_side(t, loop);
-    if (err == BELFRY_OK)
-        err = create_sse(t, loop);
-    if (err == BELFRY_OK)
-        err = create_kube(t);
-    if (err == BELFRY_OK)
-        err = create_core(t);
-    if (err == BELFRY_OK)
-        err = create_feed(t);
-    if (err == BELFRY_OK)
-        err = create_client_side(t, loop);
+    enum belfry_err err = create_parts(t, loop);
     if (err != BELFRY_OK) {
         destroy_parts(t);
         return err;
@@ -725,6 +356,16 @@ void worker_thread_accept(struct worker_thread *thread, const struct inbound_arr
     thread_post(thread->thread, &coming->mail);
 }
 
+void worker_thread_post(struct worker_thread *thread, struct mail *mail)
+{
+    thread_post(thread->thread, mail);
+}
+
+struct worker_parts *worker_thread_parts(struct worker_thread *thread)
+{
+    return thread->parts;
+}
+
 size_t worker_thread_connections(const struct worker_thread *thread)
 {
     return atomic_load_explicit(&thread->connections, memory_order_relaxed) +
@@ -741,52 +382,6 @@ enum permit_auth worker_thread_auth(const struct worker_thread *thread)
     return atomic_load_explicit(&thread->auth, memory_order_relaxed);
 }
 
-static void open_fetched(struct mail *mail, void *owner)
-{
-    struct history_reader_job *job = belfry_container(mail, struct history_reader_job, mail);
-    struct worker_thread *t = owner;
-    if (t != NULL) {
-        worker_fetched(t->worker, &job->fetch, job->err, job->segment, job->compact_rev, job->oldest);
-        job->segment = NULL;
-    }
-    history_reader_job_free(job);
-}
-
-void worker_thread_fetched(struct worker_thread *thread, struct history_reader_job *job)
-{
-    job->mail.open = open_fetched;
-    thread_post(thread->thread, &job->mail);
-}
-
-struct catalog_order {
-    struct mail mail;
-    struct kube_catalog *catalog; /* one reference */
-    enum kube_catalog_extent extent;
-};
-
-static void open_catalog(struct mail *mail, void *owner)
-{
-    struct catalog_order *order = belfry_container(mail, struct catalog_order, mail);
-    struct worker_thread *t = owner;
-    if (t != NULL)
-        kube_set_catalog(t->kube, order->catalog, order->extent);
-    kube_catalog_unref(order->catalog);
-    free(order);
-}
-
-enum belfry_err worker_thread_set_catalog(struct worker_thread *thread, struct kube_catalog *catalog,
-                                          enum kube_catalog_extent extent)
-{
-    struct catalog_order *order = calloc(1, sizeof(*order));
-    if (order == NULL) {
-        kube_catalog_unref(catalog);
-        return BELFRY_ERR_NOMEM;
-    }
-    *order = (struct catalog_order){.mail.open = open_catalog, .catalog = catalog, .extent = extent};
-    thread_post(thread->thread, &order->mail);
-    return BELFRY_OK;
-}
-
 struct drain_order {
     struct mail mail;
     uint64_t drain_ms;
@@ -798,9 +393,7 @@ static void open_drain(struct mail *mail, void *owner)
     struct worker_thread *t = owner;
     if (t != NULL) {
         uint64_t now = belfry_clock_ms();
-        route_drain(t->route);
-        if (t->kube != NULL)
-            kube_announce_drain(t->kube);
+        t->parts->api->announce_drain(t->parts);
         t->leaving = true;
         t->leaving_from_ms = now;
         t->leaving_ms = order->drain_ms / 2;
@@ -849,27 +442,9 @@ static void open_count(struct mail *mail, void *owner)
     struct worker_thread *t = owner;
     if (t != NULL) {
         struct worker_numbers *numbers = &ask->numbers;
-        worker_stats(t->worker, &numbers->core);
-        watch_stats(t->watch, &numbers->watch);
+        t->parts->api->count(t->parts, numbers);
         inbound_stats(t->inbound, &numbers->inbound);
         pools_count(inbound_shares(t->inbound), inbound_alarm(t->inbound), numbers->pools);
-        relay_stats(t->relay, &numbers->relay);
-        reads_stats(t->reads, &numbers->reads);
-        route_stats(t->route, &numbers->route);
-        gateway_stats(t->gateway, &numbers->gateway);
-        sse_streams_stats(sse_streams(t->sse), &numbers->sse);
-        permit_stats(t->permit, &numbers->permit);
-        vouch_stats(t->vouch, &numbers->vouch);
-        numbers->auth = worker_thread_auth(t);
-        uplink_stats(t->uplink, &numbers->uplink);
-        if (t->kube != NULL) {
-            kube_stats(t->kube, &numbers->kube);
-            kube_lists_stats(t->kube_lists, &numbers->kube_lists);
-        }
-        fence_stats(t->fence, &numbers->fence);
-        numbers->below = watch_tiers(t->watch);
-        numbers->latency = t->latency;
-        numbers->position = worker_position(t->worker);
         numbers->turns = t->turns;
         numbers->longest_turn_us = t->longest_us;
         numbers->answered = true;
@@ -889,16 +464,10 @@ static void open_scan(struct mail *mail, void *owner)
 {
     struct worker_thread_ask *ask = belfry_container(mail, struct worker_thread_ask, mail);
     struct worker_thread *t = owner;
-    int64_t head = t == NULL ? 0 : atomic_load_explicit(&t->opts.standing->published_rev, memory_order_relaxed);
-    if (t == NULL ||
-        watchers_scan_create(&ask->query, t->watch, t->worker, head, belfry_clock_ms(), &ask->scan) != BELFRY_OK)
+    if (t == NULL || t->parts->api->scan(t->parts, &ask->query, &ask->scan) != BELFRY_OK)
         send_back(ask);
-    else {
-        watchers_scan_sse(ask->scan, sse_streams(t->sse));
-        if (t->kube != NULL)
-            watchers_scan_kube(ask->scan, t->kube);
+    else
         belfry_list_append(&t->scans, &ask->mail.node);
-    }
 }
 
 void worker_thread_scan(struct worker_thread *thread, struct worker_thread_ask *ask)

@@ -58,6 +58,17 @@ const char *numbers_state_name(enum upstream_state state)
 
 static const struct number table[] = {NUMBERS_PARTS(ROWS)};
 
+void latency_note(struct latency *latency, uint64_t published_ns, uint64_t now_ns)
+{
+    double seconds = now_ns > published_ns ? (double)(now_ns - published_ns) / 1e9 : 0;
+    size_t bucket = 0;
+    for (double bound = 0.0001; bucket < LATENCY_BUCKETS && seconds > bound; bucket++)
+        bound *= 2;
+    latency->buckets[bucket]++;
+    latency->count++;
+    latency->sum_s += seconds;
+}
+
 size_t numbers_table(const struct number **out)
 {
     *out = table;

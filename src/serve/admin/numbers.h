@@ -30,6 +30,7 @@ struct latency {
     uint64_t count;
     double sum_s;
 };
+void latency_note(struct latency *latency, uint64_t published_ns, uint64_t now_ns);
 
 struct worker_numbers { /* of one worker thread */
     struct worker_stats core;
