@@ -1,0 +1,161 @@
+/* src/kfollow/resource_find.c */
+#include "kfollow/resource_find.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "json/document.h"
+
+static void find_set_path(struct resource_find *find)
+{
+    const char *group = find->name.group;
+    const char *version = find->has_versions ? find->versions[find->at] : "";
+    if (group[0] == '\0')
+        snprintf(find->path, sizeof(find->path), "/api/%s", version);
+    else
+        snprintf(find->path, sizeof(find->path), "/apis/%s%s%s", group, version[0] == '\0' ? "" : "/", version);
+}
+
+void resource_find_init(struct resource_find *find, const struct resource_name *name)
+{
+    *find = (struct resource_find){.name = *name, .why = ""};
+    const char *version = name->group[0] == '\0' ? "v1" : name->version;
+    if (version[0] != '\0') {
+        find->has_versions = true;
+        find->n_versions = 1;
+        memcpy(find->versions[0], version, strlen(version) + 1);
+    }
+    find_set_path(find);
+}
+
+static enum resource_find_state find_fail(struct resource_find *find, const char *why)
+{
+    find->why = why;
+    find->state = RESOURCE_FIND_FAILED;
+    return find->state;
+}
+
+/* The text of a member, if it is a label that fits and can be in a path. */
+static bool member_label(yyjson_val *object, const char *key, char out[RESOURCE_LABEL_MAX + 1])
+{
+    yyjson_val *val = yyjson_obj_get(object, key);
+    if (!yyjson_is_str(val) || yyjson_get_len(val) > RESOURCE_LABEL_MAX)
+        return false;
+    const char *text = yyjson_get_str(val);
+    for (size_t i = 0; i < yyjson_get_len(val); i++) {
+        char c = text[i];
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-'))
+            return false;
+    }
+    memcpy(out, text, yyjson_get_len(val));
+    out[yyjson_get_len(val)] = '\0';
+    return true;
+}
+
+/* ---- the versions of a group ---- */
+
+static void find_add_version(struct resource_find *find, yyjson_val *version)
+{
+    char label[RESOURCE_LABEL_MAX + 1];
+    if (find->n_versions == RESOURCE_FIND_VERSIONS || !member_label(version, "version", label) || label[0] == '\0')
+        return;
+    for (size_t i = 0; i < find->n_versions; i++)
+        if (strcmp(find->versions[i], label) == 0)
+            return;
+    memcpy(find->versions[find->n_versions++], label, sizeof(label));
+}
+
+static enum resource_find_state find_take_group(struct resource_find *find, yyjson_val *root)
+{
+    yyjson_val *versions = yyjson_obj_get(root, "versions"), *version;
+    size_t i, n;
+    find_add_version(find, yyjson_obj_get(root, "preferredVersion"));
+    yyjson_arr_foreach(versions, i, n, version) find_add_version(find, version);
+    if (find->n_versions == 0)
+        return find_fail(find, "the group has no versions");
+    find->has_versions = true;
+    find_set_path(find);
+    return find->state;
+}
+
+/* ---- the resources of a version ---- */
+
+static bool has_verb(yyjson_val *resource, const char *verb)
+{
+    yyjson_val *verbs = yyjson_obj_get(resource, "verbs"), *one;
+    size_t i, n;
+    yyjson_arr_foreach(verbs, i, n, one)
+    {
+        if (yyjson_is_str(one) && strcmp(yyjson_get_str(one), verb) == 0)
+            return true;
+    }
+    return false;
+}
+
+static yyjson_val *find_in_list(const struct resource_find *find, yyjson_val *root)
+{
+    yyjson_val *resources = yyjson_obj_get(root, "resources"), *one;
+    size_t i, n;
+    yyjson_arr_foreach(resources, i, n, one)
+    {
+        yyjson_val *name = yyjson_obj_get(one, "name");
+        if (yyjson_is_str(name) && yyjson_equals_str(name, find->name.plural))
+            return one;
+    }
+    return NULL;
+}
+
+static enum resource_find_state find_next_version(struct resource_find *find)
+{
+    if (++find->at == find->n_versions)
+        find->state = RESOURCE_FIND_ABSENT;
+    else
+        find_set_path(find);
+    return find->state;
+}
+
+static enum resource_find_state find_take_resources(struct resource_find *find, yyjson_val *root)
+{
+    struct resource_facts *facts = &find->facts;
+    yyjson_val *one = find_in_list(find, root);
+    if (one == NULL)
+        return find_next_version(find);
+    if (!has_verb(one, "list") || !has_verb(one, "watch"))
+        return find_fail(find, "the resource cannot be listed and watched");
+    if (!member_label(one, "kind", facts->kind) || facts->kind[0] == '\0' ||
+        !yyjson_is_bool(yyjson_obj_get(one, "namespaced")))
+        return find_fail(find, "the resource has no kind, or no scope");
+    if (!member_label(one, "singularName", facts->singular))
+        facts->singular[0] = '\0';
+    facts->is_namespaced = yyjson_get_bool(yyjson_obj_get(one, "namespaced"));
+    memcpy(facts->version, find->versions[find->at], sizeof(facts->version));
+    snprintf(facts->group_version, sizeof(facts->group_version), "%s%s%s", find->name.group,
+             find->name.group[0] == '\0' ? "" : "/", facts->version);
+    find->state = RESOURCE_FIND_FOUND;
+    return find->state;
+}
+
+enum resource_find_state resource_find_take(struct resource_find *find, int status, struct belfry_bytes body)
+{
+    struct belfry_kube_document document;
+    assert(find->state == RESOURCE_FIND_ASKING);
+    if (status == 404 && find->has_versions)
+        return find_next_version(find);
+    if (status == 404) {
+        find->state = RESOURCE_FIND_ABSENT;
+        return find->state;
+    }
+    if (status != 200)
+        return find_fail(find, status == 401 || status == 403 ? "the tier may not read the server's discovery"
+                                                              : "the server does not answer its discovery");
+    enum belfry_err err = belfry_kube_document_read(&body, 1, &document);
+    if (err != BELFRY_OK)
+        return find_fail(find, err == BELFRY_ERR_NOMEM ? "out of memory" : "the server's discovery is not JSON");
+    if (find->has_versions)
+        find_take_resources(find, document.root);
+    else
+        find_take_group(find, document.root);
+    belfry_kube_document_fini(&document);
+    return find->state;
+}

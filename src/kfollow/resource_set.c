@@ -1,0 +1,370 @@
+/* src/kfollow/resource_set.c */
+#include "kfollow/resource_set.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <belfry/adapters/libuv.h>
+
+#include "base/clock.h"
+#include "base/owner.h"
+#include "client/session.h"
+#include "kfollow/server_document.h"
+#include "replica/replica.h"
+
+#define LOG_CAPACITY_LOG2 17 /* batches, which are single changes; what bounds it is its bytes */
+#define LOG_BYTES_LEAST   (1024 * 1024)
+#define ANSWER_MS         5000
+
+enum entry_state { ENTRY_LOOKING, ENTRY_FOLLOWED };
+
+struct entry {
+    /* fixed */
+    struct resource_set *set;
+    size_t number;
+    char text[RESOURCE_NAME_MAX + 1]; /* how it is called */
+    /* owner */
+    enum entry_state state;
+    struct belfry_timer timer;        /* LOOKING: the next look; FOLLOWED: `ready_until` */
+    struct resource_find find;        /* LOOKING */
+    struct server_document *document; /* LOOKING: the answer that is waited for; NULL: none */
+    unsigned server;                  /* LOOKING: that is asked */
+    uint64_t wait_ms;                 /* LOOKING: before the next look, if this one fails */
+    char why[256];                    /* LOOKING: why it is not found; "": not known yet */
+    struct store *store;              /* this and the next two: FOLLOWED */
+    struct evlog *evlog;
+    struct resource_driver *driver;
+    uint64_t ready_until; /* BELFRY_NEVER: the driver is ready; 0: it never was */
+    bool is_told_ready;
+};
+
+struct resource_set {
+    /* fixed */
+    struct resource_set_opts opts;
+    struct resource_set_events events;
+    void *user;
+    /* owner */
+    struct belfry *b;
+    struct belfry_libuv *on_loop; /* owned by the loop once it is closing */
+    struct belfry_kube *servers[RESOURCE_SERVERS_MAX];
+    struct entry *entries;
+    BELFRY_OWNER;
+};
+
+/* ---- following ---- */
+
+static bool entry_is_ready(const struct entry *entry, uint64_t now)
+{
+    return entry->ready_until > now;
+}
+
+/* What was ready stays so for a while. */
+static void entry_judge(struct entry *entry)
+{
+    struct resource_driver_status status;
+    uint64_t now = belfry_clock_ms();
+    resource_driver_status(entry->driver, &status);
+    if (status.is_ready)
+        entry->ready_until = BELFRY_NEVER;
+    else if (status.is_stale)
+        entry->ready_until = 0;
+    else if (entry->ready_until == BELFRY_NEVER)
+        entry->ready_until = now + RESOURCE_STALE_MS;
+    entry->is_told_ready = entry_is_ready(entry, now);
+    bool ends = entry->is_told_ready && entry->ready_until != BELFRY_NEVER;
+    belfry_session_set_timer(entry->set->b, &entry->timer, ends ? entry->ready_until : BELFRY_NEVER);
+}
+
+static void on_entry_changed(void *user)
+{
+    struct entry *entry = user;
+    entry_judge(entry);
+    entry->set->events.changed(entry->number, entry->set->user);
+}
+
+static enum belfry_err entry_open_store(struct entry *entry, char **why)
+{
+    const struct resource_set_opts *opts = &entry->set->opts;
+    char *dir = NULL, scope[RESOURCE_NAME_MAX + RESOURCE_FIND_PATH];
+    if (asprintf(&dir, "%s/%s", opts->dir, entry->text) < 0)
+        return BELFRY_ERR_NOMEM;
+    snprintf(scope, sizeof(scope), "%s %s", entry->find.facts.group_version, entry->text);
+    /* audit_here: other threads run, so a child is out of the question */
+    struct replica_opts replica = {.dir = dir,
+                                   .history_bytes = opts->history_bytes / opts->n_names,
+                                   .history_age_s = opts->history_age_s,
+                                   .extent_bytes = INGEST_EXTENT_BYTES,
+                                   .scope = scope,
+                                   .audit_here = true,
+                                   .log = opts->log};
+    enum belfry_err err = replica_open(&replica, &entry->store, why);
+    free(dir);
+    return err;
+}
+
+static enum belfry_err entry_open_log(struct entry *entry)
+{
+    const struct resource_set_opts *opts = &entry->set->opts;
+    size_t bytes = opts->log_bytes / opts->n_names;
+    struct evlog_opts log = {.capacity_log2 = LOG_CAPACITY_LOG2,
+                             .max_bytes = bytes > LOG_BYTES_LEAST ? bytes : LOG_BYTES_LEAST,
+                             .n_workers = opts->n_workers};
+    return evlog_create(&log, &entry->evlog);
+}
+
+static enum belfry_err entry_open_driver(struct entry *entry)
+{
+    struct resource_set *set = entry->set;
+    struct resource_driver_opts driver = {.servers = set->servers,
+                                          .n_servers = set->opts.n_servers,
+                                          .group_version = entry->find.facts.group_version,
+                                          .plural = entry->find.name.plural,
+                                          .is_namespaced = entry->find.facts.is_namespaced,
+                                          .store = entry->store,
+                                          .evlog = entry->evlog,
+                                          .watch_s = set->opts.watch_s,
+                                          .seed = set->opts.seed + entry->number,
+                                          .log = set->opts.log};
+    return resource_driver_open(&driver, on_entry_changed, entry, &entry->driver);
+}
+
+static void entry_drop(struct entry *entry, enum replica_close how)
+{
+    resource_driver_close(entry->driver);
+    evlog_destroy(entry->evlog);
+    replica_close(entry->store, how);
+    entry->driver = NULL;
+    entry->evlog = NULL;
+    entry->store = NULL;
+}
+
+static void entry_look_later(struct entry *entry, uint64_t wait_ms)
+{
+    belfry_session_set_timer(entry->set->b, &entry->timer, belfry_clock_ms() + wait_ms);
+}
+
+static void entry_follow(struct entry *entry)
+{
+    struct resource_set *set = entry->set;
+    char *why = NULL;
+    enum belfry_err err = entry_open_store(entry, &why);
+    if (err == BELFRY_OK)
+        err = entry_open_log(entry);
+    if (err == BELFRY_OK)
+        err = entry_open_driver(entry);
+    if (err != BELFRY_OK) {
+        snprintf(entry->why, sizeof(entry->why), "%s", why != NULL ? why : belfry_strerror((int)err));
+        belfry_logf(set->opts.log, BELFRY_LOG_ERROR, "resource_not_opened", "resource=%s why=\"%s\"", entry->text,
+                    entry->why);
+        entry_drop(entry, REPLICA_CLOSE_DIRTY);
+        entry_look_later(entry, RESOURCE_SET_LOOK_MS);
+        free(why);
+        return;
+    }
+    free(why);
+    entry->state = ENTRY_FOLLOWED;
+    entry->why[0] = '\0';
+    replica_serves(entry->store);
+    belfry_logf(set->opts.log, BELFRY_LOG_INFO, "resource_found", "resource=%s version=%s kind=%s namespaced=%s",
+                entry->text, entry->find.facts.version, entry->find.facts.kind,
+                entry->find.facts.is_namespaced ? "true" : "false");
+    set->events.found(entry->number, set->user);
+}
+
+/* ---- looking ---- */
+
+static void entry_ask(struct entry *entry);
+
+static void entry_look_failed(struct entry *entry, const char *why)
+{
+    struct resource_set *set = entry->set;
+    snprintf(entry->why, sizeof(entry->why), "%s", why);
+    belfry_logf(set->opts.log, BELFRY_LOG_WARN, "resource_not_found", "resource=%s server=%s why=\"%s\"", entry->text,
+                belfry_kube_server(set->servers[entry->server]), why);
+    entry->server = (entry->server + 1) % set->opts.n_servers;
+    entry_look_later(entry, entry->wait_ms);
+    entry->wait_ms = belfry_min_time(entry->wait_ms * 2, RESOURCE_SET_LOOK_MS);
+}
+
+static void entry_absent(struct entry *entry)
+{
+    static const char absent[] = "upstream does not have the resource";
+    if (strcmp(entry->why, absent) != 0)
+        belfry_logf(entry->set->opts.log, BELFRY_LOG_WARN, "resource_absent", "resource=%s why=\"%s\"", entry->text,
+                    absent);
+    snprintf(entry->why, sizeof(entry->why), "%s", absent);
+    entry->wait_ms = RESOURCE_SET_RETRY_MS;
+    entry_look_later(entry, RESOURCE_SET_LOOK_MS);
+}
+
+static void on_entry_document(const struct server_document_answer *answer, void *user)
+{
+    struct entry *entry = user;
+    entry->document = NULL;
+    if (answer->status == 0) {
+        entry_look_failed(entry, answer->why);
+        return;
+    }
+    switch (resource_find_take(&entry->find, answer->status, answer->body)) {
+    case RESOURCE_FIND_ASKING:
+        entry_ask(entry);
+        break;
+    case RESOURCE_FIND_FOUND: /* not from inside an answer: it reads a warm store */
+        entry_look_later(entry, 0);
+        break;
+    case RESOURCE_FIND_ABSENT:
+        entry_absent(entry);
+        break;
+    case RESOURCE_FIND_FAILED:
+        entry_look_failed(entry, entry->find.why);
+        break;
+    }
+}
+
+static void entry_ask(struct entry *entry)
+{
+    struct server_document_ask ask = {.server = entry->set->servers[entry->server],
+                                      .path = resource_find_path(&entry->find),
+                                      .max_bytes = RESOURCE_FIND_BYTES,
+                                      .timeout_ms = ANSWER_MS};
+    if (server_document_get(&ask, on_entry_document, entry, &entry->document) != BELFRY_OK)
+        entry_look_failed(entry, "out of memory");
+}
+
+static void on_entry_timer(struct belfry_timer *timer)
+{
+    struct entry *entry = belfry_container(timer, struct entry, timer);
+    if (entry->state == ENTRY_FOLLOWED) {
+        on_entry_changed(entry);
+        return;
+    }
+    if (entry->find.state == RESOURCE_FIND_FOUND) {
+        entry_follow(entry);
+        return;
+    }
+    resource_find_init(&entry->find, &entry->set->opts.names[entry->number]);
+    entry_ask(entry);
+}
+
+/* ---- opening and closing ---- */
+
+static void on_libuv_closed(struct belfry_libuv *on_loop)
+{
+    free(on_loop);
+}
+
+static enum belfry_err open_session(struct resource_set *set, char *why, size_t why_len)
+{
+    int err = belfry_open(NULL, NULL, &set->b);
+    if (err != BELFRY_OK)
+        return (enum belfry_err)err;
+    if (set->opts.log != NULL)
+        set->b->log = *set->opts.log;
+    for (unsigned i = 0; i < set->opts.n_servers; i++) {
+        err = belfry_kube_open(set->b, set->opts.servers[i], &set->servers[i], why, why_len);
+        if (err != BELFRY_OK)
+            return (enum belfry_err)err;
+    }
+    struct belfry_libuv *on_loop = calloc(1, sizeof(*on_loop));
+    if (on_loop == NULL)
+        return BELFRY_ERR_NOMEM;
+    err = belfry_libuv_attach(on_loop, set->opts.loop, set->b, NULL, NULL);
+    if (err != BELFRY_OK) {
+        free(on_loop);
+        return (enum belfry_err)err;
+    }
+    set->on_loop = on_loop;
+    return BELFRY_OK;
+}
+
+static enum belfry_err open_entries(struct resource_set *set)
+{
+    set->entries = calloc(set->opts.n_names, sizeof(*set->entries));
+    if (set->entries == NULL)
+        return BELFRY_ERR_NOMEM;
+    for (size_t i = 0; i < set->opts.n_names; i++) {
+        struct entry *entry = &set->entries[i];
+        *entry = (struct entry){.set = set, .number = i, .wait_ms = RESOURCE_SET_RETRY_MS};
+        entry->server = (unsigned)(i % set->opts.n_servers);
+        resource_name_write(&set->opts.names[i], entry->text);
+        resource_find_init(&entry->find, &set->opts.names[i]);
+        belfry_timer_init(&entry->timer, on_entry_timer);
+        entry_look_later(entry, 0);
+    }
+    return BELFRY_OK;
+}
+
+enum belfry_err resource_set_open(const struct resource_set_opts *opts, const struct resource_set_events *events,
+                                  void *user, struct resource_set **out, char *why, size_t why_len)
+{
+    assert(opts->n_names > 0 && opts->n_names <= RESOURCE_SET_MAX);
+    assert(opts->n_servers > 0 && opts->n_servers <= RESOURCE_SERVERS_MAX);
+    struct resource_set *set = calloc(1, sizeof(*set));
+    if (set == NULL)
+        return BELFRY_ERR_NOMEM;
+    set->opts = *opts;
+    set->events = *events;
+    set->user = user;
+    BELFRY_OWNER_INIT(set);
+    enum belfry_err err = open_session(set, why, why_len);
+    if (err == BELFRY_OK)
+        err = open_entries(set);
+    if (err != BELFRY_OK) {
+        resource_set_close(set);
+        return err;
+    }
+    *out = set;
+    return BELFRY_OK;
+}
+
+/* Requests of a driver end while its session still is. */
+void resource_set_close(struct resource_set *set)
+{
+    if (set == NULL)
+        return;
+    BELFRY_OWNER_CHECK(set);
+    for (size_t i = 0; set->entries != NULL && i < set->opts.n_names; i++) {
+        struct entry *entry = &set->entries[i];
+        belfry_session_set_timer(set->b, &entry->timer, BELFRY_NEVER);
+        server_document_cancel(entry->document);
+        entry_drop(entry, REPLICA_CLOSE_CLEAN);
+    }
+    if (set->on_loop != NULL)
+        belfry_libuv_detach(set->on_loop, on_libuv_closed);
+    belfry_close(set->b);
+    free(set->entries);
+    free(set);
+}
+
+/* ---- looking at it ---- */
+
+static void reason_of(const struct entry *entry, const struct resource_driver_status *status, char *out, size_t len)
+{
+    const char *why = entry->state == ENTRY_LOOKING ? entry->why : status->failed;
+    snprintf(out, len, "%.80s is not followed yet%s%.120s", entry->text, why[0] == '\0' ? "" : ": ", why);
+}
+
+void resource_set_look(const struct resource_set *set, size_t number, struct resource_set_view *out)
+{
+    const struct entry *entry = &set->entries[number];
+    struct resource_driver_status status;
+    *out = (struct resource_set_view){.is_found = entry->state == ENTRY_FOLLOWED};
+    if (out->is_found) {
+        resource_driver_status(entry->driver, &status);
+        out->is_ready = entry_is_ready(entry, belfry_clock_ms());
+        out->is_stale = status.is_stale;
+        out->facts = &entry->find.facts;
+        out->store = entry->store;
+        out->log = entry->evlog;
+        out->driver = entry->driver;
+    }
+    if (!out->is_ready)
+        reason_of(entry, &status, out->reason, sizeof(out->reason));
+}
+
+struct belfry_kube *resource_set_server(const struct resource_set *set, unsigned number)
+{
+    return set->servers[number];
+}
