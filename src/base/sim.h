@@ -108,6 +108,8 @@
     X(kube_watch_behind_list, "the watch begins one version after the list")                                           \
     X(kube_never_stale, "a resource is never stale")                                                                   \
     X(kube_waits_forever, "a silent server is waited for")                                                             \
+    X(kube_older_unequal, "a cache that is behind us is believed although it has other objects")                       \
+    X(kube_older_from_head, "the watch of a cache that is behind us begins at our version")                            \
     X(kube_fresh_joins_sent, "a question whether a resource is fresh joins a proof that was already sent")             \
     X(kube_fresh_by_probe, "a resource is fresh as soon as the version of etcd is known")                              \
     X(kube_fresh_by_count, "a resource is fresh if it has as many objects as etcd")                                    \

@@ -36,6 +36,7 @@ struct request {
 enum list_kind {
     LIST_COPY,  /* LISTING */
     LIST_AUDIT, /* AUDITING */
+    LIST_OLDER, /* AUDITING, without a watch: of a cache that is behind us */
     LIST_JUDGE  /* JOINING, without a watch: a consistent one, because the caches stay behind us */
 };
 
@@ -56,6 +57,7 @@ struct resource_follow {
     enum resource_state state;
     unsigned server;
     uint32_t tried;    /* JOINING, AUDITING: a bit for each server that answered 410, or did not answer */
+    uint32_t dead;     /* a bit for each server that was silent when we left it: the others are asked first */
     bool is_expired;   /* one of them answered 410 ... */
     unsigned answered; /* ... and this was the last of those */
     uint64_t ids;      /* given so far */
@@ -181,9 +183,13 @@ static void use_server(struct resource_follow *f, unsigned server, uint64_t now_
     f->moved_ms = now_ms;
 }
 
+/* One that was not silent, if there is one. */
 static void use_next_server(struct resource_follow *f, uint64_t now_ms)
 {
-    use_server(f, (f->server + 1) % f->opts.n_servers, now_ms);
+    unsigned n = f->opts.n_servers, next = 1;
+    while (next < n && (f->dead >> (f->server + next) % n & 1) != 0)
+        next++;
+    use_server(f, (f->server + (next < n ? next : 1)) % n, now_ms);
 }
 
 static uint64_t follow_retry_at(struct resource_follow *f, uint64_t now_ms)
@@ -286,12 +292,12 @@ static void start_join_elsewhere(struct resource_follow *f, uint64_t now_ms)
     start_join(f, follow_retry_at(f, now_ms));
 }
 
-/* The next server that was not asked yet. False: there is none. */
-static bool use_untried_server(struct resource_follow *f, uint64_t now_ms)
+/* The next server that was not asked yet, but for those of `spared`. False: there is none. */
+static bool use_untried_server(struct resource_follow *f, uint32_t spared, uint64_t now_ms)
 {
     for (unsigned i = 1; i < f->opts.n_servers; i++) {
         unsigned server = (f->server + i) % f->opts.n_servers;
-        if ((f->tried >> server & 1) != 0)
+        if (((f->tried | spared) >> server & 1) != 0)
             continue;
         use_server(f, server, now_ms);
         return true;
@@ -300,14 +306,16 @@ static bool use_untried_server(struct resource_follow *f, uint64_t now_ms)
 }
 
 /* JOINING or AUDITING: this server has lost the history (410), or did not answer. When all were asked, and one has lost
- * it: after a join a shorter one, then an audit, and after that a listing. */
+ * it: after a join a shorter one, then an audit, and after that a listing. A silent server takes RESOURCE_DEAD_MS, so
+ * it is asked only if none that answers has lost the history, and before a listing. */
 static void join_goes_on(struct resource_follow *f, bool is_expired, uint64_t now_ms)
 {
     bool is_audit = f->state == RESOURCE_AUDITING;
     f->tried |= UINT32_C(1) << f->server;
     f->is_expired = f->is_expired || is_expired;
     f->answered = is_expired ? f->server : f->answered;
-    if (use_untried_server(f, now_ms)) {
+    bool is_last_step = is_audit || !f->is_expired;
+    if (use_untried_server(f, f->dead, now_ms) || (is_last_step && use_untried_server(f, 0, now_ms))) {
         uint64_t at_ms = is_expired ? now_ms : follow_retry_at(f, now_ms);
         if (is_audit)
             ask_for_audit(f, at_ms);
@@ -350,6 +358,7 @@ static void follow_is_live(struct resource_follow *f)
 
 static void heard(struct resource_follow *f, uint64_t now_ms)
 {
+    f->dead &= ~(UINT32_C(1) << f->server);
     f->heard_ms = now_ms;
 }
 
@@ -477,6 +486,8 @@ static int64_t list_rv(const struct resource_follow *f)
         return f->is_rewritten ? 0 : ingest_head(f->opts.ingest);
     case LIST_AUDIT:
         return ingest_head(f->opts.ingest);
+    case LIST_OLDER:
+        return 0;
     case LIST_JUDGE:
         return RESOURCE_CONSISTENT;
     }
@@ -583,7 +594,9 @@ void resource_on_opened(struct resource_follow *follow, uint64_t id, uint64_t li
         f->stats.links++;
         belfry_backoff_reset(&f->backoff);
     }
-    if (f->state == RESOURCE_AUDITING)
+    if (f->state == RESOURCE_AUDITING && f->bond.is_set)
+        follow_is_live(f); /* older_complete() */
+    else if (f->state == RESOURCE_AUDITING)
         list_want(f, LIST_AUDIT, now_ms);
 }
 
@@ -871,11 +884,12 @@ static void server_lags(struct resource_follow *f, uint64_t now_ms)
 static void list_failed(struct resource_follow *f, uint64_t now_ms)
 {
     request_cancel(f, &f->list);
-    if (f->state == RESOURCE_AUDITING && f->watch.at == REQUEST_OPEN && !is_open_for(f, RESOURCE_LAG_MS, now_ms)) {
-        list_want(f, LIST_AUDIT, now_ms + RESOURCE_RETRY_MS);
+    if (f->state == RESOURCE_AUDITING && f->list_kind == LIST_AUDIT && f->watch.at == REQUEST_OPEN) {
+        watch_cancel(f);
+        list_want(f, LIST_OLDER, now_ms); /* it may be behind us because nothing changes */
         return;
     }
-    if (f->state == RESOURCE_AUDITING && f->watch.at == REQUEST_OPEN) {
+    if (f->state == RESOURCE_AUDITING && f->list_kind == LIST_OLDER) {
         server_lags(f, now_ms);
         return;
     }
@@ -1027,6 +1041,24 @@ static void audit_complete(struct resource_follow *f, int64_t rv, uint64_t link,
     f->resume = f->is_held;
 }
 
+/* A cache that is behind us, at version C, has exactly our objects, and all of our changes. Then a watch from C shows
+ * what this past has between C and our head, if there is anything, and our state is that of this past. Otherwise the
+ * cache lags. */
+static void older_complete(struct resource_follow *f, int64_t rv, uint64_t link, uint64_t now_ms)
+{
+    bool is_ours = f->audit.contradicted == 0 && f->audit.found.n == f->sum.n && f->audit.found.sum == f->sum.sum;
+    bool has_changes = f->last.n == 0 || rv >= f->last.held[f->last.n - 1].rv;
+    if (rv >= f->audit.head) {
+        ask_for_audit(f, now_ms);
+    } else if ((is_ours && has_changes) || BELFRY_MUTANT(kube_older_unequal)) {
+        f->stats.older++;
+        int64_t from = BELFRY_MUTANT(kube_older_from_head) ? f->audit.head : rv;
+        watch_want(f, from, (struct bond){.is_set = true, .link = link}, now_ms);
+    } else {
+        server_lags(f, now_ms);
+    }
+}
+
 /* Of what etcd has, nothing contradicts us, and it has all that we have: then the caches do lag. An object of ours may
  * have been deleted; but after a lag of that length it is more likely that it never was in this past. */
 static void judgement_complete(struct resource_follow *f, int64_t rv, uint64_t now_ms)
@@ -1067,6 +1099,9 @@ static void list_complete(struct resource_follow *f, int64_t rv, uint64_t link, 
         break;
     case LIST_AUDIT:
         audit_complete(f, rv, link, now_ms);
+        break;
+    case LIST_OLDER:
+        older_complete(f, rv, link, now_ms);
         break;
     case LIST_JUDGE:
         judgement_complete(f, rv, now_ms);
@@ -1199,12 +1234,14 @@ static void judge_silence(struct resource_follow *f, uint64_t now_ms)
     bool is_dead = silence >= RESOURCE_DEAD_MS && now_ms - f->moved_ms >= RESOURCE_DEAD_MS;
     uint64_t since_probe = now_ms - f->probed_ms;
     bool lags = f->state == RESOURCE_JOINING && !f->is_stale && is_open_for(f, RESOURCE_LAG_MS, now_ms);
-    if (lags)
+    if (lags) {
         server_lags(f, now_ms);
-    else if (is_dead && !BELFRY_MUTANT(kube_waits_forever))
+    } else if (is_dead && !BELFRY_MUTANT(kube_waits_forever)) {
+        f->dead |= UINT32_C(1) << f->server;
         server_failed(f, now_ms);
-    else if (silence >= RESOURCE_PROBE_MS || (f->state == RESOURCE_JOINING && since_probe >= RESOURCE_PROBE_MS))
+    } else if (silence >= RESOURCE_PROBE_MS || (f->state == RESOURCE_JOINING && since_probe >= RESOURCE_PROBE_MS)) {
         probe_want(f, now_ms);
+    }
 }
 
 void resource_tick(struct resource_follow *follow, uint64_t now_ms)

@@ -18,7 +18,7 @@
  * The past. etcd may be restored from a backup. Then versions that we have seen are given again to other changes, and
  * a watch from H shows nothing wrong. A server's watches come from its cache, and the cache keeps the old past until
  * the server restarts or reads its etcd anew. So nothing is taken from a watch before it is shown that its past is
- * ours. There are three proofs, all of the cache that the watch comes from:
+ * ours. There are four proofs, all of the cache that the watch comes from:
  *   link      The watch follows a list of the same server, on a connection that was not lost in between, within
  *             RESOURCE_LINK_MS of the request for the list. A server that reads its etcd anew is away for longer.
  *   overlap   The watch begins before our last few changes (JOINING). Its first events must be those changes: version,
@@ -29,6 +29,9 @@
  *             if the watch is still open at its end, on the same link: a watch first, then its proof. If objects of
  *             ours are not in the list, the watch must show that they were deleted; until it has, its events are kept
  *             (resource_backlog.h) and not published.
+ *   older     The server answers an audit with an error: its cache is behind us, at version C, and stays so if nothing
+ *             changes. If a list at C has exactly our objects, and all of our changes are at C or below, then the watch
+ *             is opened at C, on the link of the list. Anything that it shows up to H is another past.
  * Each event is also compared with the state that it changes: ADDED finds no object; MODIFIED and DELETED find one with
  * the same uid and an older version. Anything else is another past.
  *
@@ -176,6 +179,7 @@ struct resource_stats {
     uint64_t expired;                          /* of those: because of 410 */
     uint64_t rewritten;                        /* of those: another past */
     uint64_t watches, overlaps, audits, links; /* opened; proven by each */
+    uint64_t older;                            /* proven by an older list */
     uint64_t debts;                            /* audits that did not find all of our objects */
     uint64_t gone;                             /* lists of a cache whose past is gone */
     uint64_t probes, judgements, moves;        /* moves: to another server */

@@ -657,6 +657,92 @@ static void caches_that_stay_behind_are_judged_by_etcd(void **state)
     assert_int_equal(resource_state(bed.follow), RESOURCE_LISTING);
 }
 
+/* The list of an audit fails: the cache is behind us. */
+static void begin_older(void)
+{
+    begin_audit();
+    uint64_t id = bed.list.id;
+    bed.list.id = 0;
+    resource_on_end(bed.follow, id, RESOURCE_FAILED, bed.now);
+    act();
+    assert_int_equal(bed.watch.id, 0);
+    assert_int_equal(bed.list.rv, 0);
+}
+
+static void older_cache_with_our_objects_is_followed_from_its_version(void **state)
+{
+    (void)state;
+    begin_older();
+    item("ns/a", "u1", 10);
+    item("ns/b", "u2", 11);
+    listed(15, LINK);
+    assert_int_equal(bed.watch.rv, 15);
+    open_watch(LINK);
+    assert_true(resource_ready(bed.follow));
+    assert_int_equal(stats().older, 1);
+    assert_true(event(RESOURCE_ADDED, "ns/c", "u3", 30));
+    assert_int_equal(head(), 30);
+}
+
+static void older_cache_that_shows_a_change_below_us_is_another_past(void **state)
+{
+    (void)state;
+    begin_older();
+    item("ns/a", "u1", 10);
+    item("ns/b", "u2", 11);
+    listed(15, LINK);
+    open_watch(LINK);
+    event(RESOURCE_MODIFIED, "ns/a", "u1", 17);
+    assert_int_equal(resource_state(bed.follow), RESOURCE_LISTING);
+    assert_int_equal(head(), 20);
+}
+
+static void older_cache_with_other_objects_lags(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t a, b, at;
+    } bad[] = {{9, 11, 15}, {10, 0, 15}, {10, 11, 10}};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        begin_older();
+        item("ns/a", "u1", bad[i].a);
+        if (bad[i].b != 0)
+            item("ns/b", "u2", bad[i].b);
+        listed(bad[i].at, LINK);
+        assert_int_equal(resource_state(bed.follow), RESOURCE_JOINING);
+        assert_int_equal(stats().older, 0);
+        if (i + 1 < sizeof(bad) / sizeof(bad[0]))
+            teardown(NULL);
+    }
+}
+
+static void older_cache_that_caught_up_is_audited(void **state)
+{
+    (void)state;
+    begin_older();
+    listed(20, LINK);
+    assert_int_equal(resource_state(bed.follow), RESOURCE_AUDITING);
+    assert_int_equal(bed.watch.rv, 20);
+}
+
+static void silent_server_is_asked_after_those_that_answer(void **state)
+{
+    (void)state;
+    begin_live(3);
+    event(RESOURCE_MODIFIED, "ns/a", "u1", 30);
+    unsigned silent = bed.watch.server;
+    for (unsigned i = 0; i < 100 && resource_server(bed.follow) == silent; i++)
+        wait_ms(RESOURCE_TICK_MS);
+    for (unsigned i = 0; i < 6 && resource_state(bed.follow) == RESOURCE_JOINING; i++) {
+        wait_ms(RESOURCE_TICK_MS);
+        assert_true(bed.watch.server != silent);
+        expire_all(1);
+    }
+    assert_int_equal(resource_state(bed.follow), RESOURCE_AUDITING);
+    expire_all(2);
+    assert_int_equal(bed.watch.server, silent); /* before everybody lists anew */
+}
+
 /* ---- starting again ---- */
 
 static void warm_start_begins_before_the_last_changes(void **state)
@@ -889,6 +975,11 @@ int main(void)
         cmocka_unit_test_teardown(events_are_published_when_a_missing_object_was_deleted, teardown),
         cmocka_unit_test_teardown(missing_object_that_was_not_deleted_is_another_past, teardown),
         cmocka_unit_test_teardown(caches_that_stay_behind_are_judged_by_etcd, teardown),
+        cmocka_unit_test_teardown(older_cache_with_our_objects_is_followed_from_its_version, teardown),
+        cmocka_unit_test_teardown(older_cache_that_shows_a_change_below_us_is_another_past, teardown),
+        cmocka_unit_test_teardown(older_cache_with_other_objects_lags, teardown),
+        cmocka_unit_test_teardown(older_cache_that_caught_up_is_audited, teardown),
+        cmocka_unit_test_teardown(silent_server_is_asked_after_those_that_answer, teardown),
         cmocka_unit_test_teardown(warm_start_begins_before_the_last_changes, teardown),
         cmocka_unit_test_teardown(warm_start_without_history_begins_before_the_newest_object, teardown),
         cmocka_unit_test_teardown(busy_resource_is_fresh_when_the_watch_has_the_version_of_a_probe, teardown),

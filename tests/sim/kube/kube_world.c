@@ -15,7 +15,6 @@
 #define WATCH_S   6
 #define DRAIN_MS  120000 /* the longest waits of the machine, and some */
 #define DRAIN_MIN 15000
-#define CHANGE_MS 20000 /* the resource changes about this often, at least */
 #define FRESH_MS  20000 /* within this, it must be shown that it has what etcd has */
 #define READY_MS  2000  /* it must be ready for this long: a 410 may be on its way */
 
@@ -182,6 +181,7 @@ static void count_paths(struct kube_world *w)
     COVER_BY(kube_cache_gone, stats.gone - w->counted.gone);
     COVER_BY(kube_debt, stats.debts - w->counted.debts);
     COVER_BY(kube_judged, stats.judgements - w->counted.judgements);
+    COVER_BY(kube_older, stats.older - w->counted.older);
     COVER_BY(kube_link, stats.links - w->counted.links);
     COVER_BY(kube_probe, stats.probes - w->counted.probes);
     COVER_BY(kube_move, stats.moves - w->counted.moves);
@@ -362,6 +362,48 @@ static void restore_under_list(struct kube_world *w)
     kube_servers_restart(&w->servers, resource_server(w->follow), below(w, 20), w->now_ms);
 }
 
+static void restart_all(struct kube_world *w, uint64_t pass)
+{
+    for (unsigned i = 0; i < w->servers.n; i++) {
+        kube_history_pass(&w->history, below(w, pass));
+        kube_servers_restart(&w->servers, i, 0, w->now_ms);
+        kube_servers_step(&w->servers, w->now_ms += 1 + below(w, 20));
+    }
+}
+
+/* The caches lag, perhaps in another past. */
+static void lag_apart(struct kube_world *w)
+{
+    if (one_in(w, 2) && w->history.n < KUBE_PASTS) {
+        kube_history_restore(&w->history, kube_history_now(&w->history)->revision - (int64_t)below(w, 10));
+        w->judge.may_rewrite = true;
+        kube_servers_restored(&w->servers, w->now_ms);
+        restart_all(w, 1);
+    }
+    for (unsigned i = 0; i < w->servers.n; i++)
+        w->servers.servers[i].lag_ms = w->now_ms + below(w, 40000);
+    for (uint64_t i = below(w, 4); i > 0; i--)
+        kube_history_write(&w->history, &w->rng);
+}
+
+/* Each server begins at another version, and the resource is quiet: without progress their caches stay apart. Then the
+ * follower loses the server that it has chosen, and nothing else happens for a while. */
+static void run_apart(struct kube_world *w)
+{
+    restart_all(w, 8);
+    COVER(kube_caches_apart);
+    uint64_t lost_ms = w->now_ms + below(w, 8000), end_ms = lost_ms + below(w, 40000);
+    while (w->now_ms < lost_ms && !verdict_failed())
+        world_move(w);
+    unsigned server = resource_server(w->follow);
+    w->servers.servers[server].stopped_ms = end_ms;
+    kube_servers_break_link(&w->servers, server, w->now_ms);
+    if (one_in(w, 2))
+        lag_apart(w);
+    while (w->now_ms < end_ms && !verdict_failed())
+        world_move(w);
+}
+
 static void run_faults(struct kube_world *w, const struct world_opts *opts)
 {
     uint64_t rarely = 40 + below(w, 200);
@@ -372,6 +414,8 @@ static void run_faults(struct kube_world *w, const struct world_opts *opts)
         world_write(w);
         if (one_in(w, rarely))
             fault(w);
+        if (one_in(w, 3000))
+            run_apart(w);
         restore_under_list(w);
         world_move(w);
     }
@@ -399,14 +443,8 @@ static void drain(struct kube_world *w)
     if (w->servers.n > 1)
         w->servers.servers[server].stopped_ms = UINT64_MAX;
     uint64_t end_ms = w->now_ms + DRAIN_MS, ready_ms = w->now_ms + DRAIN_MIN;
-    uint64_t change_ms = w->now_ms + CHANGE_MS / 2;
     while (w->now_ms < ready_ms + READY_MS && w->now_ms < end_ms && !verdict_failed()) {
         world_move(w);
-        if (w->now_ms >= change_ms) { /* a cache may be behind us until then */
-            kube_history_write(&w->history, &w->rng);
-            change_ms += CHANGE_MS;
-            ready_ms = w->now_ms > ready_ms ? w->now_ms : ready_ms;
-        }
         if (w->now_ms > ready_ms && !resource_ready(w->follow))
             ready_ms = w->now_ms;
     }
