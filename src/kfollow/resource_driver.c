@@ -471,6 +471,7 @@ static enum belfry_err open_machine(struct resource_driver *d)
                                           .watch_s = d->opts.watch_s,
                                           .seed = d->opts.seed,
                                           .hash_key = belfry_hash_key_draw(),
+                                          .pulse = d->opts.pulse,
                                           .log = d->opts.log};
     return resource_follow_create(&follow, belfry_clock_ms(), &d->follow);
 }

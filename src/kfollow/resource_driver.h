@@ -32,6 +32,7 @@ struct resource_driver_opts {
     struct evlog *evlog;
     uint32_t watch_s; /* 0: RESOURCE_WATCH_S */
     uint64_t seed;
+    struct resource_pulse *pulse; /* of all drivers on these clients; NULL: there is no other */
     const struct belfry_log *log;
 };
 

@@ -101,11 +101,13 @@ struct resource_follow {
     struct request probe;
     int64_t probe_head;
     uint64_t probed_ms; /* when the last was sent */
+    uint64_t asking_ms; /* when the first was sent of those that have no answer; 0: there is none */
     /* freshness */
     struct resource_freshness fresh;
     struct request fresh_request;
-    int64_t fresh_head;  /* ours when it was sent */
-    uint64_t changed_ms; /* when the last change was published */
+    int64_t fresh_head;              /* ours when it was sent */
+    uint64_t changed_ms;             /* when the last change was published */
+    struct resource_pulse own_pulse; /* if there is no other follower */
     /* time */
     uint64_t tick_ms;  /* the last tick */
     uint64_t heard_ms; /* the last sign of life */
@@ -179,6 +181,7 @@ static void use_server(struct resource_follow *f, unsigned server, uint64_t now_
     request_cancel(f, &f->probe);
     fresh_request_end(f, now_ms);
     f->stats.moves += server != f->server;
+    f->asking_ms = 0;
     f->server = server;
     f->moved_ms = now_ms;
 }
@@ -359,6 +362,7 @@ static void follow_is_live(struct resource_follow *f)
 static void heard(struct resource_follow *f, uint64_t now_ms)
 {
     f->dead &= ~(UINT32_C(1) << f->server);
+    f->asking_ms = 0;
     f->heard_ms = now_ms;
 }
 
@@ -411,6 +415,8 @@ enum belfry_err resource_follow_create(const struct resource_follow_opts *opts, 
     if (f == NULL)
         return BELFRY_ERR_NOMEM;
     f->opts = *opts;
+    if (f->opts.pulse == NULL)
+        f->opts.pulse = &f->own_pulse;
     if (f->opts.watch_s == 0)
         f->opts.watch_s = RESOURCE_WATCH_S;
     f->api = opts->store->api;
@@ -568,7 +574,9 @@ bool resource_next(struct resource_follow *follow, uint64_t now_ms, struct resou
         return false;
     *out = (struct resource_action){.want = RESOURCE_WANT_PROBE, .server = f->server, .id = request_send(f, &f->probe)};
     f->probe_head = ingest_head(f->opts.ingest);
-    f->probed_ms = now_ms;
+    f->probed_ms = f->opts.pulse->sent_ms[f->server] = now_ms;
+    if (f->asking_ms == 0)
+        f->asking_ms = now_ms;
     f->stats.probes++;
     return true;
 }
@@ -1116,6 +1124,7 @@ void resource_on_listed(struct resource_follow *follow, uint64_t id, int64_t rv,
     if (request_is(&f->probe, id)) {
         f->probe.at = REQUEST_NONE;
         heard(f, now_ms);
+        f->opts.pulse->answered_ms[f->server] = now_ms;
         probe_complete(f, rv, now_ms);
     } else if (request_is(&f->list, id)) {
         f->list.at = REQUEST_NONE;
@@ -1217,13 +1226,38 @@ static void forgive_gap(struct resource_follow *f, uint64_t now_ms)
     uint64_t *since[] = {&f->heard_ms, &f->moved_ms, &f->opened_ms};
     for (size_t i = 0; i < sizeof(since) / sizeof(since[0]); i++)
         *since[i] = belfry_min_time(*since[i] + gap, now_ms);
+    if (f->asking_ms != 0)
+        f->asking_ms = belfry_min_time(f->asking_ms + gap, now_ms);
     f->debt_ms += gap;
     f->tick_ms = now_ms;
 }
 
+/* Other followers may have heard of the server. */
+static uint64_t server_silence(const struct resource_follow *f, uint64_t now_ms)
+{
+    uint64_t answered_ms = f->opts.pulse->answered_ms[f->server];
+    for (unsigned i = 0; i < f->opts.n_servers && BELFRY_MUTANT(kube_pulse_of_any); i++)
+        if (f->opts.pulse->answered_ms[i] > answered_ms)
+            answered_ms = f->opts.pulse->answered_ms[i];
+    if (f->state != RESOURCE_LIVE || f->watch.at != REQUEST_OPEN)
+        answered_ms = 0;
+    if (f->asking_ms != 0) /* a probe of our own has no answer */
+        answered_ms = belfry_min_time(answered_ms, f->asking_ms);
+    return now_ms - (answered_ms > f->heard_ms ? answered_ms : f->heard_ms);
+}
+
+/* Nobody else asks the server now, or our own watch was silent for long. */
+static bool needs_probe(const struct resource_follow *f, uint64_t silence, uint64_t now_ms)
+{
+    bool is_asked = now_ms - f->opts.pulse->sent_ms[f->server] < 2 * RESOURCE_TICK_MS;
+    if (f->state == RESOURCE_JOINING)
+        return silence >= RESOURCE_PROBE_MS || now_ms - f->probed_ms >= RESOURCE_PROBE_MS;
+    return (silence >= RESOURCE_PROBE_MS && !is_asked) || now_ms - f->heard_ms >= RESOURCE_OWN_PROBE_MS;
+}
+
 static void judge_silence(struct resource_follow *f, uint64_t now_ms)
 {
-    uint64_t silence = now_ms - f->heard_ms;
+    uint64_t silence = server_silence(f, now_ms);
     f->is_stale = silence >= RESOURCE_STALE_MS && !BELFRY_MUTANT(kube_never_stale);
     if (f->state == RESOURCE_LISTING) {
         bool waits = f->list.at == REQUEST_SENT || (f->is_copied && !f->is_checked);
@@ -1232,14 +1266,13 @@ static void judge_silence(struct resource_follow *f, uint64_t now_ms)
         return;
     }
     bool is_dead = silence >= RESOURCE_DEAD_MS && now_ms - f->moved_ms >= RESOURCE_DEAD_MS;
-    uint64_t since_probe = now_ms - f->probed_ms;
     bool lags = f->state == RESOURCE_JOINING && !f->is_stale && is_open_for(f, RESOURCE_LAG_MS, now_ms);
     if (lags) {
         server_lags(f, now_ms);
     } else if (is_dead && !BELFRY_MUTANT(kube_waits_forever)) {
         f->dead |= UINT32_C(1) << f->server;
         server_failed(f, now_ms);
-    } else if (silence >= RESOURCE_PROBE_MS || (f->state == RESOURCE_JOINING && since_probe >= RESOURCE_PROBE_MS)) {
+    } else if (needs_probe(f, silence, now_ms)) {
         probe_want(f, now_ms);
     }
 }

@@ -49,7 +49,8 @@
  * and all watchers are told 410.
  *
  * Stale: RESOURCE_STALE_MS without an event, a bookmark or the answer of a probe. Probes are wanted in silence. After
- * RESOURCE_DEAD_MS the next server is asked. Time during which this process did not run does not count.
+ * RESOURCE_DEAD_MS the next server is asked. Time during which this process did not run does not count. While LIVE, the
+ * answer of a probe of another follower counts as well (resource_pulse.h), unless a probe of our own has no answer.
  *
  * Fresh: on request it is proven that we have everything that etcd has (resource_freshness.h), while LIVE.
  *
@@ -70,10 +71,11 @@
 #include "follow/ingest.h"
 #include "kfollow/resource_backlog.h"
 #include "kfollow/resource_kv.h"
+#include "kfollow/resource_pulse.h"
 
-#define RESOURCE_SERVERS_MAX  16
 #define RESOURCE_TICK_MS      500   /* a tick is due at least this often */
 #define RESOURCE_PROBE_MS     2000  /* a probe is wanted after this much silence */
+#define RESOURCE_OWN_PROBE_MS 60000 /* likewise, though other followers hear of the server */
 #define RESOURCE_STALE_MS     5000  /* stale after this much silence */
 #define RESOURCE_DEAD_MS      10000 /* the next server is asked after this much silence */
 #define RESOURCE_LAG_MS       5000  /* likewise, if a watch was accepted this long ago and nothing is proven: it lags */
@@ -97,6 +99,7 @@ struct resource_follow_opts {
     uint32_t watch_s;   /* 0: RESOURCE_WATCH_S */
     uint64_t seed;
     struct belfry_hash_key hash_key;
+    struct resource_pulse *pulse; /* of all followers; NULL: there is no other */
     const struct belfry_log *log;
 };
 

@@ -22,6 +22,7 @@ static struct {
     struct evlog *evlog;
     struct ingest *ingest;
     struct resource_follow *follow;
+    struct resource_pulse pulse;
     unsigned n_servers;
     uint64_t now;
     /* requests in progress, as the machine wants them; id 0: none */
@@ -78,7 +79,8 @@ static enum belfry_err start_process(void)
                                         .warm = warm,
                                         .n_servers = bed.n_servers,
                                         .seed = 1,
-                                        .hash_key = {3, 4}};
+                                        .hash_key = {3, 4},
+                                        .pulse = &bed.pulse};
     if (err == BELFRY_OK)
         err = resource_follow_create(&opts, bed.now, &bed.follow);
     return err;
@@ -788,6 +790,61 @@ static void warm_start_without_history_begins_before_the_newest_object(void **st
     assert_true(resource_ready(bed.follow));
 }
 
+/* ---- the pulse ---- */
+
+static void answer_to_another_follower_is_a_sign_of_life(void **state)
+{
+    (void)state;
+    begin_live(2);
+    uint64_t probes = stats().probes;
+    for (unsigned i = 0; i < RESOURCE_OWN_PROBE_MS / RESOURCE_TICK_MS - 2; i++) {
+        bed.pulse.answered_ms[bed.watch.server] = bed.now;
+        wait_ms(RESOURCE_TICK_MS);
+    }
+    assert_false(resource_stale(bed.follow));
+    assert_int_equal(stats().probes, probes);
+    bed.pulse.answered_ms[bed.watch.server] = bed.now;
+    wait_ms(3 * RESOURCE_TICK_MS);
+    assert_int_equal(stats().probes, probes + 1); /* now and then one of its own */
+    assert_false(resource_stale(bed.follow));
+    for (unsigned i = 0; i < RESOURCE_STALE_MS / RESOURCE_TICK_MS; i++) {
+        bed.pulse.answered_ms[bed.watch.server] = bed.now;
+        wait_ms(RESOURCE_TICK_MS);
+    }
+    assert_true(resource_stale(bed.follow)); /* it has no answer, whatever others hear */
+    probed(20);
+    bed.now += 1;
+    resource_tick(bed.follow, bed.now);
+    assert_false(resource_stale(bed.follow));
+}
+
+static void answer_of_another_server_is_no_sign_of_life(void **state)
+{
+    (void)state;
+    begin_live(2);
+    for (unsigned i = 0; i < RESOURCE_STALE_MS / RESOURCE_TICK_MS; i++) {
+        bed.pulse.answered_ms[1 - bed.watch.server] = bed.now;
+        wait_ms(RESOURCE_TICK_MS);
+    }
+    assert_true(resource_stale(bed.follow));
+}
+
+static void probe_that_another_follower_has_sent_is_waited_for(void **state)
+{
+    (void)state;
+    begin_live(1);
+    uint64_t probes = stats().probes;
+    wait_ms(RESOURCE_PROBE_MS - RESOURCE_TICK_MS);
+    bed.pulse.sent_ms[0] = bed.now;
+    wait_ms(RESOURCE_TICK_MS);
+    assert_int_equal(stats().probes, probes);
+    wait_ms(RESOURCE_TICK_MS);
+    assert_int_equal(stats().probes, probes + 1); /* it takes too long */
+    assert_int_equal(bed.pulse.sent_ms[0], bed.now);
+    probed(20);
+    assert_int_equal(bed.pulse.answered_ms[0], bed.now);
+}
+
 /* ---- freshness ---- */
 
 static uint64_t prove(void)
@@ -982,6 +1039,9 @@ int main(void)
         cmocka_unit_test_teardown(silent_server_is_asked_after_those_that_answer, teardown),
         cmocka_unit_test_teardown(warm_start_begins_before_the_last_changes, teardown),
         cmocka_unit_test_teardown(warm_start_without_history_begins_before_the_newest_object, teardown),
+        cmocka_unit_test_teardown(answer_to_another_follower_is_a_sign_of_life, teardown),
+        cmocka_unit_test_teardown(answer_of_another_server_is_no_sign_of_life, teardown),
+        cmocka_unit_test_teardown(probe_that_another_follower_has_sent_is_waited_for, teardown),
         cmocka_unit_test_teardown(busy_resource_is_fresh_when_the_watch_has_the_version_of_a_probe, teardown),
         cmocka_unit_test_teardown(quiet_resource_is_fresh_when_a_list_has_our_versions, teardown),
         cmocka_unit_test_teardown(list_with_another_version_waits_for_the_watch, teardown),

@@ -30,10 +30,12 @@ struct kube_world {
     struct evlog *evlog;
     struct ingest *ingest;
     struct resource_follow *follow;
+    struct resource_pulse pulse;
     struct resource_stats counted; /* for covers */
     bool was_stale;
     uint64_t paused_ms; /* the process does not run before */
     uint64_t quiet_ms;  /* the resource does not change before */
+    bool has_others;    /* the process follows other resources, too */
 };
 
 static uint64_t below(struct kube_world *w, uint64_t n)
@@ -68,7 +70,9 @@ static void follower_start(struct kube_world *w)
                                         .n_servers = w->servers.n,
                                         .watch_s = WATCH_S,
                                         .seed = belfry_rng_next(&w->rng),
-                                        .hash_key = {1, 2}};
+                                        .hash_key = {1, 2},
+                                        .pulse = &w->pulse};
+    w->pulse = (struct resource_pulse){0};
     must(resource_follow_create(&opts, w->now_ms, &w->follow));
     w->counted = (struct resource_stats){0};
     w->servers.delivered_ms = w->now_ms;
@@ -199,10 +203,24 @@ static void judge_stale(struct kube_world *w)
         verdict_fail("not stale after %llu ms of silence", (unsigned long long)silence);
 }
 
+/* Another follower of the process has the answer of a server. */
+static void pulse_step(struct kube_world *w)
+{
+    unsigned number = (unsigned)below(w, w->servers.n);
+    const struct kube_server *server = &w->servers.servers[number];
+    if (!w->has_others || !one_in(w, 40) || !server->is_up || w->now_ms < server->stopped_ms)
+        return;
+    w->pulse.sent_ms[number] = w->pulse.answered_ms[number] = w->now_ms;
+    if (number == resource_server(w->follow) && resource_ready(w->follow))
+        w->servers.delivered_ms = w->now_ms;
+    COVER(kube_pulse);
+}
+
 static void follower_step(struct kube_world *w)
 {
     if (w->now_ms < w->paused_ms)
         return;
+    pulse_step(w);
     for (unsigned i = 0; i < 20 && !verdict_failed(); i++) {
         struct kube_call *call = kube_servers_due(&w->servers, w->now_ms);
         if (call == NULL)
@@ -467,6 +485,7 @@ uint64_t kube_world_run(const struct world_opts *opts)
     trace_start(opts->trace, &w->now_ms);
     kube_history_init(&w->history);
     kube_servers_init(&w->servers, &w->history, &w->rng, 1 + (unsigned)below(w, KUBE_SERVERS));
+    w->has_others = one_in(w, 2);
     w->judge = (struct kube_judge){.history = &w->history, .servers = &w->servers};
     struct modelstore_opts store = {.history_rows = 50, .history_age_s = 3600, .extent_bytes = 1 << 20};
     w->store = modelstore_create(&store);
