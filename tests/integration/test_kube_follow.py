@@ -33,15 +33,15 @@ def bare(obj):
 class Kfollowd:
     """One kfollowd; `status` is the newest line it said, `log` what its log had: ("cut", version, why), ("event", version, op, key)."""
 
-    def __init__(self, folder, servers, identity, group_version, plural):
+    def __init__(self, folder, servers, identity, group_version, plural, *flags):
         self.argv = [binary("tests", "kfollowd"), "--cacert", identity.cacert, "--token", identity.tokens["tier"],
-                     "--group-version", group_version, "--plural", plural, "--dir", str(folder), "--watch-s", "5"]
+                     "--group-version", group_version, "--plural", plural, "--dir", str(folder), "--watch-s", "5", *flags]
         for server in servers:
             self.argv += ["--server", server.url]
         self.err_path, self.logs = f"{folder}.err", []
 
     def start(self):
-        self.status, self.log, self.dumps, self._rows = {}, [], [], None
+        self.status, self.log, self.dumps, self.proofs, self._rows = {}, [], [], [], None
         self.logs.append(self.log)
         with open(self.err_path, "ab") as err:
             self.proc = procs.spawn(self.argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=err)
@@ -66,6 +66,9 @@ class Kfollowd:
             elif word == "object":
                 version, key, text = rest.split(" ", 2)
                 self._rows[key] = int(version), json.loads(text)
+            elif word == "fresh":
+                version, ms = rest.split(" ")
+                self.proofs.append((int(version), float(ms)))
             elif word == "end":
                 self.dumps.append(self._rows)
 
@@ -90,6 +93,13 @@ class Kfollowd:
         self.proc.send_signal(signal.SIGUSR1)
         self.wait(lambda: len(self.dumps) > n, "a dump")
         return self.dumps[-1]
+
+    def prove(self, timeout=20):
+        """All questions at once: the lowest version at which it has what etcd has now (0: not shown), and the ms it took."""
+        n = len(self.proofs)
+        self.proc.send_signal(signal.SIGUSR2)
+        self.wait(lambda: len(self.proofs) > n, "a proof", timeout)
+        return self.proofs[-1]
 
     def kill(self):
         procs.end(self.proc)
@@ -322,3 +332,81 @@ def test_custom_resources_of_1_36_are_followed(make_apis, tmp_path):
     agrees(kfollowd, apis.crds, WIDGETS.path())
     assert kfollowd.number("rewritten") == 0, kfollowd.status
     kfollowd.stop()
+
+
+def requests_of(server, resource):
+    """How many lists and watches of a resource the server has been sent, by its own count. A watch counts when it ends."""
+    text = server.call("GET", "/metrics").body.decode()
+    return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines()
+               if line.startswith("apiserver_request_total{") and f'resource="{resource}"' in line and 'verb="LIST"' in line)
+
+
+class Written:
+    """A resource of a server with 20 objects that a test changes one by one."""
+
+    def __init__(self, server, path, group_version, plural, make):
+        self.server, self.path, self.group_version, self.plural = server, path, group_version, plural
+        for i in range(20):
+            assert server.call("POST", path, obj=make(f"q{i}")).code == 201
+
+    def follow(self, folder, identity, *flags):
+        kfollowd = Kfollowd(folder, [self.server], identity, self.group_version, self.plural, *flags).start()
+        kfollowd.wait_ready()
+        return kfollowd
+
+    def write(self, number, text):
+        """The version of the write, which is answered."""
+        obj = self.server.call("GET", f"{self.path}/q{number}").json
+        obj["metadata"]["annotations"] = {"text": text}
+        answer = self.server.call("PUT", f"{self.path}/q{number}", obj=obj)
+        assert answer.code == 200, answer.body
+        return answer.rv
+
+
+def both(make_apis):
+    """The cluster, config maps of 1.20 and custom resources of 1.36."""
+    apis = make_apis(1, crds=True)
+    custom_resources_of_1_36(apis.crds)
+    return apis, {
+        "1_20": Written(apis.servers[0], "/api/v1/namespaces/prod/configmaps", "v1", "configmaps", config_map),
+        "1_36": Written(apis.crds, WIDGETS.path("prod"), WIDGETS.api_version, "widgets",
+                        lambda name: WIDGETS.object("prod", name, spec={"size": 1}))}
+
+
+def test_a_thousand_questions_about_a_quiet_resource_cost_a_list_of_versions(make_apis, cluster, tmp_path, figure):
+    apis, resources = both(make_apis)
+    for release, resource in resources.items():
+        kfollowd = resource.follow(tmp_path / release, apis.identity, "--questions", "1000")
+        version = kfollowd.number("version")
+        for i in range(3):
+            time.sleep(1.2)  # quiet
+            cluster.ctl("put", "/elsewhere", "1")
+            lists, probes = requests_of(resource.server, resource.plural), kfollowd.number("probes")
+            proven, ms = kfollowd.prove()
+            assert proven >= version, (proven, version, kfollowd.status)
+            kfollowd.wait(lambda: kfollowd.number("fresh") + kfollowd.number("unproven") > i, "counted")
+            cost = requests_of(resource.server, resource.plural) - lists - (kfollowd.number("probes") - probes)
+            assert cost <= 3, (cost, kfollowd.status)  # one of a probe that is not yet counted
+            figure(f"kube_follow.fresh_ms.{release}", ms)
+        assert kfollowd.number("unproven") == 0 and kfollowd.number("fresh_lists") <= 3, kfollowd.status
+        kfollowd.stop()
+
+
+def test_a_question_after_a_write_is_answered_with_the_write(make_apis, cluster, tmp_path, rng, soak, figure):
+    """What is proven must have the write that was answered before the question. The pauses let the resource be quiet."""
+    apis, resources = both(make_apis)
+    for release, resource in resources.items():
+        kfollowd = resource.follow(tmp_path / release, apis.identity)
+        stale, took = 0, []
+        for i in range(20000 if soak else 150):
+            wrote = resource.write(rng.randrange(20), str(i))
+            if rng.random() < 0.3:
+                cluster.ctl("put", "/elsewhere", str(i))
+            if rng.random() < 0.02:
+                time.sleep(1.2)
+            version, ms = kfollowd.prove()
+            stale += version < wrote
+            took.append(ms)
+        assert stale == 0, f"{stale} of {len(took)} answers do not have the write before"
+        figure(f"kube_follow.read_own_write_ms.{release}", sorted(took)[len(took) // 2])
+        kfollowd.stop()

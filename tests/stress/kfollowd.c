@@ -4,11 +4,13 @@
  * says how it stands. Driven by integration/test_kube_follow.py.
  *
  *     kfollowd --server URL [--server URL ...] --cacert F --token T --group-version V --plural P [--cluster-scoped]
- *              --dir DIR [--watch-s N] [--debug]
+ *              --dir DIR [--watch-s N] [--questions N] [--debug]
  *
  * On stdout, one a line: "cut PAST VERSION WHY" when a past begins, "event VERSION put|delete KEY" and
  * "advance VERSION" as the log has them, "status ..." at every change and every second. Log lines go to stderr.
- * SIGUSR1: "object VERSION KEY JSON" of the state between "dump VERSION" and "end". SIGTERM ends it.
+ * SIGUSR1: "object VERSION KEY JSON" of the state between "dump VERSION" and "end". SIGUSR2: asks whether it has what
+ * etcd has, --questions times at once; when all are answered, "fresh VERSION MS", the lowest version (0: one has no
+ * proof) and how long it took. SIGTERM ends it.
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -27,6 +29,7 @@
 
 #define LOG_BYTES (64 * 1024 * 1024)
 #define TURN_MS   100
+#define QUESTIONS 10000
 
 static struct {
     const char *servers[RESOURCE_SERVERS_MAX];
@@ -34,8 +37,9 @@ static struct {
     const char *cacert, *token, *group_version, *plural, *dir;
     bool cluster_scoped;
     uint32_t watch_s;
+    size_t questions;
     enum belfry_log_level level;
-} flags = {.level = BELFRY_LOG_INFO};
+} flags = {.questions = 1, .level = BELFRY_LOG_INFO};
 
 static struct {
     struct belfry *b;
@@ -47,9 +51,13 @@ static struct {
     int64_t at;
     char said[1024];
     uint64_t said_ms;
+    struct resource_proof proofs[QUESTIONS];
+    size_t n_open;
+    int64_t fresh; /* the lowest answer */
+    uint64_t proving_ns;
 } d;
 
-static volatile sig_atomic_t is_ending, is_asked;
+static volatile sig_atomic_t is_ending, is_asked, is_questioned;
 
 static void die(const char *what, const char *why)
 {
@@ -107,7 +115,10 @@ static void say_status(void)
         return;
     d.said_ms = now;
     snprintf(d.said, sizeof(d.said), "%s", text);
-    printf("%s probes=%" PRIu64 " why=%s failed=%s\n", text, s.stats.probes, s.why, s.failed);
+    printf("%s probes=%" PRIu64 " fresh=%" PRIu64 " unproven=%" PRIu64 " fresh_probes=%" PRIu64 " fresh_lists=%" PRIu64
+           " older=%" PRIu64 " why=%s failed=%s\n",
+           text, s.stats.probes, s.stats.fresh, s.stats.unproven, s.stats.fresh_probes, s.stats.fresh_lists,
+           s.stats.older, s.why, s.failed);
     fflush(stdout);
 }
 
@@ -134,6 +145,31 @@ static void dump(void)
     fflush(stdout);
 }
 
+static void on_proven(struct resource_proof *proof, int64_t rv)
+{
+    (void)proof;
+    if (rv < d.fresh)
+        d.fresh = rv;
+    if (--d.n_open > 0)
+        return;
+    say_log();
+    printf("fresh %" PRId64 " %.3f\n", d.fresh, (double)(belfry_clock_ns() - d.proving_ns) / 1e6);
+    fflush(stdout);
+}
+
+static void prove(void)
+{
+    if (d.n_open > 0)
+        return;
+    d.fresh = INT64_MAX;
+    d.proving_ns = belfry_clock_ns();
+    d.n_open = flags.questions;
+    for (size_t i = 0; i < flags.questions; i++) {
+        d.proofs[i].fn = on_proven;
+        resource_driver_prove(d.driver, &d.proofs[i]);
+    }
+}
+
 static void on_changed(void *user)
 {
     (void)user;
@@ -152,6 +188,8 @@ static void on_signal(int number)
 {
     if (number == SIGUSR1)
         is_asked = 1;
+    else if (number == SIGUSR2)
+        is_questioned = 1;
     else
         is_ending = 1;
 }
@@ -206,12 +244,17 @@ static void open_driver(const struct belfry_log *log)
 
 static void parse(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"server", required_argument, NULL, 's'},  {"cacert", required_argument, NULL, 'a'},
-        {"token", required_argument, NULL, 't'},   {"group-version", required_argument, NULL, 'g'},
-        {"plural", required_argument, NULL, 'p'},  {"dir", required_argument, NULL, 'd'},
-        {"watch-s", required_argument, NULL, 'w'}, {"cluster-scoped", no_argument, NULL, 'c'},
-        {"debug", no_argument, NULL, 'D'},         {NULL, 0, NULL, 0}};
+    static const struct option options[] = {{"server", required_argument, NULL, 's'},
+                                            {"cacert", required_argument, NULL, 'a'},
+                                            {"token", required_argument, NULL, 't'},
+                                            {"group-version", required_argument, NULL, 'g'},
+                                            {"plural", required_argument, NULL, 'p'},
+                                            {"dir", required_argument, NULL, 'd'},
+                                            {"watch-s", required_argument, NULL, 'w'},
+                                            {"cluster-scoped", no_argument, NULL, 'c'},
+                                            {"debug", no_argument, NULL, 'D'},
+                                            {"questions", required_argument, NULL, 'q'},
+                                            {NULL, 0, NULL, 0}};
     const char **texts[] = {['a'] = &flags.cacert,
                             ['t'] = &flags.token,
                             ['g'] = &flags.group_version,
@@ -224,6 +267,8 @@ static void parse(int argc, char **argv)
             flags.servers[flags.n_servers++] = optarg;
         else if (c == 'w')
             flags.watch_s = (uint32_t)strtoul(optarg, NULL, 10);
+        else if (c == 'q')
+            flags.questions = strtoul(optarg, NULL, 10);
         else if (c == 'c')
             flags.cluster_scoped = true;
         else if (c == 'D')
@@ -232,7 +277,7 @@ static void parse(int argc, char **argv)
             *texts[c] = optarg;
     }
     if (flags.n_servers == 0 || flags.cacert == NULL || flags.token == NULL || flags.group_version == NULL ||
-        flags.plural == NULL || flags.dir == NULL)
+        flags.plural == NULL || flags.dir == NULL || flags.questions == 0 || flags.questions > QUESTIONS)
         die("arguments", "give --server, --cacert, --token, --group-version, --plural and --dir");
 }
 
@@ -243,6 +288,7 @@ int main(int argc, char **argv)
     struct sigaction action = {.sa_handler = on_signal};
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGUSR1, &action, NULL);
+    sigaction(SIGUSR2, &action, NULL);
     if (belfry_open(NULL, NULL, &d.b) != BELFRY_OK)
         die("session", "cannot be opened");
     for (unsigned i = 0; i < flags.n_servers; i++)
@@ -257,7 +303,9 @@ int main(int argc, char **argv)
         say_status();
         if (is_asked)
             dump();
-        is_asked = 0;
+        if (is_questioned)
+            prove();
+        is_asked = is_questioned = 0;
     }
     resource_driver_close(d.driver);
     dump();
