@@ -165,13 +165,13 @@ static void write_watchers(FILE *out, const struct top_numbers *n, const struct 
     top_line_field(&line, "synced %s", synced);
     top_line_field(&line, "catching up %s", catching_up);
     top_line_field(&line, "parked %s", parked);
+    top_line_field(&line, "connections %s", conns);
+    top_line_field(&line, "streams %s (%" PRIu64 " parked)", streams, n->core.parked);
     for (size_t i = 0; i < n->n_dialects; i++) {
         top_text_number(n->dialects[i].watchers, all);
         if (n->dialects[i].watchers > 0)
             top_line_field(&line, "%s %s", n->dialects[i].name, all);
     }
-    top_line_field(&line, "connections %s", conns);
-    top_line_field(&line, "streams %s (%" PRIu64 " parked)", streams, n->core.parked);
     top_line_end(&line, out, view->line_end);
 }
 
