@@ -138,7 +138,10 @@ _belfryctl()
         '--write-key=[write this key, which must not exist, follow it down all tiers, and delete it]:KEY: '
         ) ;;
         verify) flags+=(
-        '--reference=[endpoints of the etcd that is believed]:URL,...: '
+        '--token=[log in with it; visible to other users: prefer --token-file]:TOKEN: '
+        '--token-file=[the file whose first line is the token]:FILE:_files'
+        '--reference=[endpoints of the etcd that is believed; --kube: URL of the API server]:URL,...: '
+        '--kube=[compare a resource with an API server: v1/pods, apps/v1/deployments]:RESOURCE: '
         '--prefix[every key that begins with KEY; --prefix=KEY is the same]'
         '--from-key[KEY and every key after it]'
         '--for=[so long; 0s: until Ctrl-C]:TIME: '

@@ -13,6 +13,7 @@
 #include "cli/out/form.h"
 #include "cli/out/out.h"
 #include "cli/range_args.h"
+#include "cli/verify/verify_kube.h"
 #include "cli/verify/verify_line.h"
 #include "cli/verify/verify_report.h"
 #include "cli/verify/verify_watcher.h"
@@ -435,7 +436,7 @@ static enum exit_code verify(struct run *run)
     return code;
 }
 
-/* ---- the command ---- */
+/* ---- what the flags say ---- */
 
 static enum belfry_err choose_range(const struct flags *flags, struct belfry_range *out, char *why)
 {
@@ -471,6 +472,69 @@ static const char *check_flags(const struct flags *flags, const struct belfry_ra
     return NULL;
 }
 
+/* ---- a resource of an API server ---- */
+
+static bool is_interrupted(void)
+{
+    return interrupted > 0;
+}
+
+static const char *check_kube_flags(const struct flags *flags, const struct verify_kube_opts *opts)
+{
+    if (opts->reference == NULL)
+        return "--reference is missing: the URL of the API server that the tier is compared with";
+    if (strcmp(opts->reference, opts->tier) == 0)
+        return "--reference and --endpoints are the same: there is nothing to compare";
+    if (opts->plural == NULL || *opts->plural == '\0')
+        return "--kube: group, version and plural, as in v1/pods or apps/v1/deployments";
+    if (opts->n_watchers < 1 || opts->n_watchers > VERIFY_KUBE_WATCHERS)
+        return "--watchers: from 1 to 64";
+    if (opts->max_lag_us < SECOND_US)
+        return "--max-lag: at least 1s";
+    if (flags->n_args > 0 || flags_number(flags, FLAG_WRITE) > 0)
+        return "--kube compares a resource: there is no KEY, and nothing is written";
+    if (opts->access.token != NULL && opts->access.token_file != NULL)
+        return "--token and --token-file exclude each other: choose one";
+    return NULL;
+}
+
+static enum exit_code verify_kube(const struct flags *flags, struct verify_report *report)
+{
+    char group_version[128], why[VERIFY_WHY], *plural;
+    int err;
+    snprintf(group_version, sizeof(group_version), "%s", flags->value[FLAG_KUBE]);
+    plural = strrchr(group_version, '/');
+    if (plural != NULL)
+        *plural++ = '\0';
+    struct verify_kube_opts opts = {.reference = flags->value[FLAG_REFERENCE],
+                                    .tier = flags_given(flags, FLAG_ENDPOINTS) ? flags->value[FLAG_ENDPOINTS]
+                                                                               : "http://" TIER,
+                                    .access = {.cacert = flags->value[FLAG_CACERT],
+                                               .cert = flags->value[FLAG_CERT],
+                                               .key = flags->value[FLAG_KEY],
+                                               .server_name = flags->value[FLAG_SERVER_NAME],
+                                               .token = flags->value[FLAG_TOKEN],
+                                               .token_file = flags->value[FLAG_TOKEN_FILE],
+                                               .skips_verify = flags_on(flags, FLAG_INSECURE_SKIP_TLS_VERIFY)},
+                                    .group_version = group_version,
+                                    .plural = plural,
+                                    .for_us = flags_ms(flags, FLAG_FOR) * 1000,
+                                    .max_lag_us = flags_ms(flags, FLAG_MAX_LAG) * 1000,
+                                    .n_watchers = (size_t)flags_number(flags, FLAG_WATCHERS),
+                                    .is_interrupted = is_interrupted,
+                                    .report = report};
+    const char *wrong = check_kube_flags(flags, &opts);
+    if (wrong != NULL)
+        return report_usage(wrong);
+    see_to_interrupts();
+    verify_kube_run(&opts, &err, why, sizeof(why));
+    if (out_flush() == OUT_BROKEN || report->n_violations > 0)
+        return EXIT_FAILED;
+    return err == BELFRY_OK ? EXIT_DONE : report_error(err, why);
+}
+
+/* ---- the command ---- */
+
 enum exit_code cmd_verify(const struct flags *flags)
 {
     static struct run run; /* of some size, and there is one */
@@ -481,6 +545,8 @@ enum exit_code cmd_verify(const struct flags *flags)
         choose_range(flags, &run.env.range, why) != BELFRY_OK ||
         form_refuse_etcds(run.report.form, "verify", why) != BELFRY_OK)
         return report_usage(why);
+    if (flags->value[FLAG_KUBE] != NULL)
+        return verify_kube(flags, &run.report);
     const char *wrong = check_flags(flags, &run.env.range);
     if (wrong != NULL)
         return report_usage(wrong);

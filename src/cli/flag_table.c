@@ -229,6 +229,10 @@ const struct belfry_opt_command command_rows[N_COMMANDS] = {
                      "are the same for both sides. Nothing is written unless --write is given; what it\n"
                      "writes is deleted at the end.",
             .more =
+                "--kube: the tier follows a Kubernetes API server, and --reference is that server. Every event of\n"
+                "the resource is compared, and in the end what both list. --endpoints is the tier's URL; --token\n"
+                "or --token-file logs in at both, with rights to list and watch the resource.\n"
+                "\n"
                 "One side may speak TLS (https://) and the other not. If both do and are signed by different\n"
                 "authorities, --cacert takes a file with the certificates of both.\n"
                 "\n"
@@ -440,9 +444,9 @@ static const struct belfry_opt_row flag_rows[] = {
      .help = "what cluster, user and context are called"},
     {FLAG_NAMESPACE, "namespace", TEXT("NAME"), .on = ON(CMD_KUBE),
      .help = "the namespace that kubectl looks at when it is not told"},
-    {FLAG_TOKEN, "token", TEXT("TOKEN"), .on = ON(CMD_KUBE),
+    {FLAG_TOKEN, "token", TEXT("TOKEN"), .on = ON(CMD_KUBE) | ON(CMD_VERIFY),
      .help = "log in with it; visible to other users: prefer --token-file"},
-    {FLAG_TOKEN_FILE, "token-file", TEXT("FILE"), .on = ON(CMD_KUBE),
+    {FLAG_TOKEN_FILE, "token-file", TEXT("FILE"), .on = ON(CMD_KUBE) | ON(CMD_VERIFY),
      .help = "the file whose first line is the token"},
     {FLAG_CERTIFICATE_AUTHORITY, "certificate-authority", TEXT("FILE"), .on = ON(CMD_KUBE),
      .help = "trust a belfryd signed by these authorities (PEM)"},
@@ -452,7 +456,9 @@ static const struct belfry_opt_row flag_rows[] = {
      .help = "the private key of --client-certificate (PEM)"},
 
     {FLAG_REFERENCE, "reference", TEXT("URL,..."), .on = ON(CMD_VERIFY),
-     .help = "endpoints of the etcd that is believed"},
+     .help = "endpoints of the etcd that is believed; --kube: URL of the API server"},
+    {FLAG_KUBE, "kube", TEXT("RESOURCE"), .on = ON(CMD_VERIFY),
+     .help = "compare a resource with an API server: v1/pods, apps/v1/deployments"},
     {FLAG_PREFIX, "prefix", BOOL, .on = ON(CMD_VERIFY),
      .help = "every key that begins with KEY; --prefix=KEY is the same"},
     {FLAG_FROM_KEY, "from-key", BOOL, .on = ON(CMD_VERIFY), .help = "KEY and every key after it"},

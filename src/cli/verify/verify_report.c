@@ -168,8 +168,12 @@ static void write_table(struct verify_report *report, const struct verify_standi
     clear_line(report);
     fputs("verified ", out);
     write_time(out, standing->elapsed_us);
-    fprintf(out, " of %s, revisions %" PRId64 " to %" PRId64 "\n", standing->range, standing->first_rev, standing->rev);
-    fprintf(out, "  reference         %" PRIu64 " revisions\n", numbers->n_revisions);
+    fprintf(out, " of %s, %s %" PRId64 " to %" PRId64 "\n", standing->range,
+            standing->is_kube ? "versions" : "revisions", standing->first_rev, standing->rev);
+    fprintf(out, "  reference         %" PRIu64 " %s\n", numbers->n_revisions,
+            standing->is_kube ? "changes" : "revisions");
+    if (standing->is_kube)
+        fprintf(out, "  lists             %zu objects are the same on both sides\n", standing->n_listed);
     fprintf(out, "  events checked    %" PRIu64 ", %" PRIu64 " with prev_kv; progress %" PRIu64 " times\n",
             numbers->n_events, numbers->n_prev_same, numbers->n_progress);
     fprintf(out, "  watchers          %zu, started %" PRIu64 " times, %" PRIu64 " of them at old revisions\n",
@@ -232,6 +236,8 @@ static void write_json(const struct verify_report *report, const struct verify_s
             standing->told_rev, standing->late ? "true" : "false", ms(standing->silent_us), ms(standing->held_up_us));
     fprintf(out, ",\"losses\":{\"reference\":%" PRIu64 ",\"tier\":%" PRIu64 "},\"unreachable_ms\":%.3f",
             standing->n_reference_losses, standing->n_tier_losses, ms(n->cut_us));
+    if (standing->is_kube)
+        fprintf(out, ",\"listed\":%zu", standing->n_listed);
     fprintf(out, ",\"writes\":%" PRIu64 ",\"writes_failed\":%" PRIu64 "}\n", standing->n_written,
             standing->n_write_failures);
 }

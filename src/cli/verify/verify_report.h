@@ -52,6 +52,8 @@ struct verify_standing {
     uint64_t n_reference_losses, n_tier_losses;
     uint64_t n_written, n_write_failures;
     bool writes;
+    bool is_kube;    /* of a resource: versions instead of revisions */
+    size_t n_listed; /* is_kube: objects that both sides list alike */
 };
 
 /* `range` says what the watcher had asked for. */
