@@ -13,6 +13,7 @@
 
 struct kube_service {
     struct kube_state state;
+    struct kube_room room; /* unless it is shared */
     struct kube_discovery discovery;
     struct kube_calls calls;
     struct kube_watches *watches; /* owned */
@@ -23,6 +24,14 @@ struct kube_service {
 
 /* ---- create and destroy ---- */
 
+static size_t own_core_bytes(const void *of)
+{
+    const struct kube_service *service = of;
+    struct worker_stats core;
+    worker_stats(service->state.worker, &core);
+    return core.bytes;
+}
+
 enum belfry_err kube_create(const struct kube_service_opts *opts, struct kube_service **out)
 {
     struct kube_service *service = calloc(1, sizeof(*service));
@@ -31,6 +40,8 @@ enum belfry_err kube_create(const struct kube_service_opts *opts, struct kube_se
     service->work = opts->work;
     service->user = opts->user;
     service->state.rights = opts->rights;
+    service->room = (struct kube_room){.memory_max = opts->memory_max, .core_bytes = own_core_bytes, .of = service};
+    service->state.room = opts->room != NULL ? opts->room : &service->room;
     service->state.extent = KUBE_CATALOG_PART; /* until a catalog is set */
     snprintf(service->state.reason, sizeof(service->state.reason), "starting");
     struct kube_watches_opts watches = {.permit = opts->permit,
@@ -40,7 +51,8 @@ enum belfry_err kube_create(const struct kube_service_opts *opts, struct kube_se
                                         .work = opts->work,
                                         .user = opts->user,
                                         .seed = opts->seed,
-                                        .memory_max = opts->memory_max,
+                                        .room = service->state.room,
+                                        .forms_bytes = opts->forms_bytes,
                                         .unread_ms = opts->unread_ms,
                                         .log = opts->log};
     enum belfry_err err = kube_discovery_init(&service->discovery, &service->state, opts->permit);

@@ -16,7 +16,7 @@
  * Discovery shows the definitions that the token may see (kube_sight.h).
  *
  * Thread: owner (the worker's).
- * Memory: bounded by opts.memory_max (watches), KUBE_CALLS_BYTES (requests that wait) and kube_list.h's limits.
+ * Memory: bounded by its room (kube_room.h) and by forms_bytes.
  */
 #ifndef BELFRY_SERVE_KUBE_KUBE_H
 #define BELFRY_SERVE_KUBE_KUBE_H
@@ -44,7 +44,9 @@ struct kube_service_opts {
     void *user;
     uint64_t seed;
     struct belfry_bytes scope; /* as in watch.h */
-    size_t memory_max;         /* of worker_stats.bytes and kube_stats.bytes together; 0: no bound */
+    struct kube_room *room;    /* shared with other services; NULL: one of its own, for its own core */
+    size_t memory_max;         /* of a room of its own: worker_stats.bytes and kube_stats.bytes; 0: no bound */
+    size_t forms_bytes;        /* of events that are held decoded (kube_forms.h); 0: KUBE_FORMS_BYTES */
     uint64_t unread_ms;        /* as in kube_watch.h */
     const struct belfry_log *log;
 };

@@ -61,7 +61,7 @@ static void kube_call_free(struct kube_call *call)
         permit_cancel(call->question);
     if (call->state != KUBE_CALL_READ)
         kube_call_move_to(call, KUBE_CALL_READ);
-    call->calls->opts.state->waiting_bytes -= sizeof(*call) + call->ask->bytes;
+    call->calls->opts.state->room->calls_bytes -= sizeof(*call) + call->ask->bytes;
     kube_ask_free(call->ask);
     free(call);
 }
@@ -229,7 +229,7 @@ static struct kube_call *kube_call_create(struct kube_calls *calls, struct excha
     call->calls = calls;
     call->x = x;
     belfry_list_init(&call->link);
-    calls->opts.state->waiting_bytes += sizeof(*call) + call->ask->bytes;
+    calls->opts.state->room->calls_bytes += sizeof(*call) + call->ask->bytes;
     return call;
 }
 
@@ -244,7 +244,7 @@ void kube_call_begin(struct kube_calls *calls, struct exchange *x, const struct 
     }
     if (kube_call_fail_if_leaving(call))
         return;
-    if (calls->opts.state->waiting_bytes > KUBE_CALLS_BYTES) {
+    if (calls->opts.state->room->calls_bytes > KUBE_CALLS_BYTES) {
         kube_call_fail_busy(call, "belfry: too many requests wait");
     } else if (kube_state_can_serve(calls->opts.state)) {
         kube_call_go_on(call, now_ms);

@@ -121,7 +121,7 @@ struct kube_visit {
     struct exchange *x;
     struct kube_sight_asker *asker;
     struct wanted wanted; /* in text */
-    size_t bytes;         /* as counted in waiting_bytes */
+    size_t bytes;         /* as counted in the room */
     char text[];
 };
 
@@ -130,7 +130,7 @@ static void kube_visit_free(struct kube_visit *visit)
     if (visit->asker != NULL)
         kube_sight_cancel(visit->asker);
     belfry_list_remove(&visit->link);
-    visit->discovery->state->waiting_bytes -= visit->bytes;
+    visit->discovery->state->room->calls_bytes -= visit->bytes;
     free(visit);
 }
 
@@ -208,7 +208,7 @@ static void begin_visit(struct kube_discovery *discovery, struct exchange *x, co
     size_t own = sizeof(struct kube_visit) + wanted->path.len + wanted->known.len;
     struct kube_state *state = discovery->state;
     size_t bytes = own + kube_sight_bytes(state->catalog, who);
-    struct kube_visit *visit = state->waiting_bytes + bytes > KUBE_CALLS_BYTES ? NULL : calloc(1, own);
+    struct kube_visit *visit = state->room->calls_bytes + bytes > KUBE_CALLS_BYTES ? NULL : calloc(1, own);
     if (visit == NULL) {
         answer_busy(x, "belfry: too many requests wait");
         return;
@@ -220,7 +220,7 @@ static void begin_visit(struct kube_discovery *discovery, struct exchange *x, co
     visit->wanted.path = belfry_pack(&to, wanted->path);
     visit->wanted.known = belfry_pack(&to, wanted->known);
     visit->bytes = bytes;
-    state->waiting_bytes += bytes;
+    state->room->calls_bytes += bytes;
     belfry_list_append(&discovery->visits, &visit->link);
     if (kube_sight_ask(discovery->sight, state->catalog, who, now_ms, on_sight, visit, &visit->asker) != BELFRY_OK) {
         answer_busy(x, "belfry: too many requests wait for their rights");

@@ -37,7 +37,7 @@ struct kube_list {
     uint64_t deadline_ms;
     struct identity who; /* this and name: in text */
     struct belfry_bytes name;
-    size_t bytes;              /* as counted in lists->bytes */
+    size_t bytes;              /* as counted in the room */
     struct shares_conn *share; /* its connection's */
     struct lane *lane;         /* in which it waits for a place */
     /* moves */
@@ -56,9 +56,16 @@ struct kube_list {
     char text[];
 };
 
+/* What kube_lists has counted in its room. */
+struct room_part {
+    size_t lists, pages, queued;
+};
+
 struct kube_lists {
     /* fixed at creation */
     struct kube_lists_opts opts;
+    struct kube_room own; /* unless the room is shared */
+    struct kube_room *room;
     struct belfry_hash_key key; /* of the lanes */
     /* owner */
     struct belfry_list in[N_STATES]; /* kube_list.node */
@@ -66,7 +73,7 @@ struct kube_lists {
     struct lanes lanes;         /* for a place */
     struct belfry_list orphans; /* trip.node */
     size_t n_orphans;
-    size_t bytes;
+    struct room_part counted;
     uint64_t due; /* not later than the first list that is due; places for lists that wait are not considered */
     struct kube_lists_stats stats;
     BELFRY_OWNER;
@@ -99,6 +106,24 @@ static void kube_list_change_turn(struct kube_list *list, enum list_state to)
         lane_release(list->lane);
 }
 
+static size_t n_waiting(const struct kube_lists *lists)
+{
+    return lists->n_in[LIST_NEW] + lists->n_in[LIST_FENCING] + lists->n_in[LIST_QUEUED] + lists->n_in[LIST_PAUSED];
+}
+
+/* After any of the numbers has changed. */
+static void kube_lists_count(struct kube_lists *lists)
+{
+    struct kube_room *room = lists->room;
+    struct room_part now = {.lists = n_waiting(lists),
+                            .pages = lists->n_in[LIST_READING] + lists->n_in[LIST_WRITING] + lists->n_orphans,
+                            .queued = lists->n_in[LIST_QUEUED]};
+    room->lists = room->lists - lists->counted.lists + now.lists;
+    room->pages = room->pages - lists->counted.pages + now.pages;
+    room->queued = room->queued - lists->counted.queued + now.queued;
+    lists->counted = now;
+}
+
 static void kube_list_move_to(struct kube_list *list, enum list_state to)
 {
     static const unsigned legal[N_STATES] = {
@@ -118,6 +143,7 @@ static void kube_list_move_to(struct kube_list *list, enum list_state to)
     lists->n_in[list->state]--;
     lists->n_in[to]++;
     list->state = to;
+    kube_lists_count(lists);
 }
 
 static struct kube_list *list_of(struct belfry_list *node)
@@ -133,8 +159,7 @@ static uint64_t stalled_at(const struct kube_list *list)
 
 static size_t free_places(const struct kube_lists *lists)
 {
-    size_t taken = lists->n_in[LIST_READING] + lists->n_in[LIST_WRITING] + lists->n_orphans;
-    return taken < KUBE_LISTS ? KUBE_LISTS - taken : 0;
+    return kube_room_free_pages(lists->room);
 }
 
 /* The list that gets the next place; NULL: none waits that may have one. */
@@ -148,7 +173,7 @@ static struct kube_list *next_in_turn(const struct kube_lists *lists)
 static bool is_in_the_way(const struct kube_list *list)
 {
     const struct kube_lists *lists = list->lists;
-    return !belfry_list_empty(&list->lane->waiting) || (lists->n_in[LIST_QUEUED] > 0 && free_places(lists) == 0);
+    return !belfry_list_empty(&list->lane->waiting) || (lists->room->queued > 0 && free_places(lists) == 0);
 }
 
 /* When lists wait for a place, pages that are late become due. */
@@ -161,11 +186,6 @@ static void kube_lists_note_stalled(struct kube_lists *lists)
         if (is_in_the_way(list))
             lists->due = belfry_min_time(lists->due, stalled_at(list));
     }
-}
-
-static size_t n_waiting(const struct kube_lists *lists)
-{
-    return lists->n_in[LIST_NEW] + lists->n_in[LIST_FENCING] + lists->n_in[LIST_QUEUED] + lists->n_in[LIST_PAUSED];
 }
 
 static void trip_free(struct trip *trip)
@@ -198,7 +218,8 @@ static void kube_list_free(struct kube_list *list)
     shares_count(list->share, SHARES_LISTS, 1, 0);
     belfry_list_remove(&list->node);
     lists->n_in[list->state]--;
-    lists->bytes -= list->bytes;
+    lists->room->lists_bytes -= list->bytes;
+    kube_lists_count(lists);
     explicit_bzero(list->text, list->who.text.len);
     free(list);
 }
@@ -446,6 +467,7 @@ static void trip_bury(struct trip *trip)
     if (lists != NULL) {
         belfry_list_remove(&trip->node);
         lists->n_orphans--;
+        kube_lists_count(lists);
     }
     trip_free(trip);
 }
@@ -651,8 +673,9 @@ static void kube_list_enter(struct kube_list *list)
     list->bytes += page->key.cap + page->end.cap + page->namespace.cap;
     if (page->selector != NULL)
         list->bytes += kube_selector_text(page->selector).len;
-    lists->bytes += list->bytes;
+    lists->room->lists_bytes += list->bytes;
     lists->n_in[LIST_NEW]++;
+    kube_lists_count(lists);
     shares_count(list->share, SHARES_LISTS, 0, 1);
     belfry_list_append(&lists->in[LIST_NEW], &list->node);
     lists->due = belfry_min_time(lists->due, list->deadline_ms);
@@ -667,7 +690,7 @@ static enum belfry_err prepare(struct kube_list *list, const struct kube_list_as
 static enum belfry_err kube_list_admit(struct kube_list *list, struct kube_status *status)
 {
     struct kube_lists *lists = list->lists;
-    if (n_waiting(lists) > KUBE_LISTS_WAITING || lists->bytes > KUBE_LISTS_BYTES ||
+    if (lists->room->lists > KUBE_LISTS_WAITING || lists->room->lists_bytes > KUBE_LISTS_BYTES ||
         !shares_make_room(list->share, SHARES_LISTS, 0))
         return BELFRY_ERR_LIMIT;
     enum belfry_err err = kube_list_start(list);
@@ -771,10 +794,19 @@ static void kube_lists_admit(struct kube_lists *lists)
     kube_lists_note_stalled(lists);
 }
 
+/* When a list is due. Lists of other resources may wait for its place. */
+static uint64_t kube_lists_next(const struct kube_lists *lists)
+{
+    if (belfry_list_empty(&lists->in[LIST_WRITING]))
+        return lists->due;
+    const struct kube_list *first = list_of(lists->in[LIST_WRITING].next);
+    return is_in_the_way(first) ? belfry_min_time(lists->due, stalled_at(first)) : lists->due;
+}
+
 void kube_lists_tick(struct kube_lists *lists, uint64_t now_ms)
 {
     BELFRY_OWNER_CHECK(lists);
-    if (now_ms >= lists->due) {
+    if (now_ms >= kube_lists_next(lists)) {
         lists->due = BELFRY_NEVER;
         for (enum list_state state = LIST_FENCING; state < N_STATES; state++)
             kube_lists_visit_due(lists, state, now_ms);
@@ -784,7 +816,7 @@ void kube_lists_tick(struct kube_lists *lists, uint64_t now_ms)
 
 uint64_t kube_lists_due(const struct kube_lists *lists)
 {
-    return next_in_turn(lists) != NULL ? 0 : lists->due;
+    return next_in_turn(lists) != NULL ? 0 : kube_lists_next(lists);
 }
 
 enum belfry_err kube_lists_create(const struct kube_lists_opts *opts, struct kube_lists **out)
@@ -793,6 +825,7 @@ enum belfry_err kube_lists_create(const struct kube_lists_opts *opts, struct kub
     if (lists == NULL)
         return BELFRY_ERR_NOMEM;
     lists->opts = *opts;
+    lists->room = opts->room != NULL ? opts->room : &lists->own;
     lists->due = BELFRY_NEVER;
     lists->key = (struct belfry_hash_key){opts->process, belfry_hash_int(opts->process)};
     lanes_init(&lists->lanes, 1);
@@ -816,6 +849,8 @@ void kube_lists_destroy(struct kube_lists *lists)
     }
     for (struct belfry_list *node; (node = belfry_list_pop(&lists->orphans)) != NULL;)
         belfry_container(node, struct trip, node)->lists = NULL;
+    lists->n_orphans = 0;
+    kube_lists_count(lists);
     free(lists);
 }
 

@@ -22,24 +22,22 @@
  * (docs/spec/kubernetes-watch.md 2.6). `pretty` is ignored: clients format compact JSON for people themselves.
  *
  * Thread: owner (the worker's).
- * Memory: KUBE_LISTS pages per worker. At most KUBE_LISTS_WAITING lists, and KUBE_LISTS_BYTES of their requests, wait.
- * Each counts as one of SHARES_LISTS (shares.h).
+ * Memory: KUBE_LISTS pages per room (kube_room.h). At most KUBE_LISTS_WAITING lists, and KUBE_LISTS_BYTES of their
+ * requests, wait. Each counts as one of SHARES_LISTS (shares.h).
  */
 #ifndef BELFRY_SERVE_KUBE_KUBE_LIST_H
 #define BELFRY_SERVE_KUBE_KUBE_LIST_H
 
 #include "kube/request.h"
 #include "serve/kube/kube_page.h"
+#include "serve/kube/kube_room.h"
 #include "serve/rights/fence.h"
 #include "serve/rights/lanes.h"
 #include "server/exchange.h"
 
-#define KUBE_LISTS         64 /* at once, including pages that the reader still has for a list that is gone */
-#define KUBE_LISTS_WAITING 10000
-#define KUBE_LISTS_BYTES   (32 * 1024 * 1024)
-#define KUBE_LIST_MS       60000
-#define KUBE_WAIT_MS       3000 /* for a revision that we do not have yet */
-#define KUBE_STALL_MS      5000 /* for a page, when others wait */
+#define KUBE_LIST_MS  60000
+#define KUBE_WAIT_MS  3000 /* for a revision that we do not have yet */
+#define KUBE_STALL_MS 5000 /* for a page, when others wait */
 
 /* Reads a page on the reader thread; `back` comes once, on this thread, never from inside read(). It comes also when
  * the list is gone, and when kube_lists is gone, on any thread. page->err BELFRY_ERR_CANCELED: there is no reader any
@@ -56,7 +54,8 @@ struct kube_lists_opts {
     struct fence *fence;
     uint64_t (*now)(void *user);
     void *user;
-    uint64_t process; /* for tokens (token.h): the same in all workers, another in another process; not 0 */
+    uint64_t process;       /* for tokens (token.h): the same in all workers, another in another process; not 0 */
+    struct kube_room *room; /* shared with other lists of the worker; NULL: one of its own */
 };
 BELFRY_NODISCARD enum belfry_err kube_lists_create(const struct kube_lists_opts *opts, struct kube_lists **out);
 void kube_lists_destroy(struct kube_lists *lists); /* each list ends, with 503 if nothing was sent; NULL is fine */

@@ -84,12 +84,17 @@ static void settle(void)
     } while (kube_lists_due(lists) <= now_ms);
 }
 
+static enum belfry_err open_lists_in(struct kube_room *room, struct kube_lists **out)
+{
+    struct kube_lists_opts opts = {.reader = &desk.reader, .fence = fence, .now = on_now, .process = 77, .room = room};
+    return kube_lists_create(&opts, out);
+}
+
 static enum belfry_err open_lists(void)
 {
     desk = (struct desk){.reader.read = on_read};
     now_ms = 1000;
-    struct kube_lists_opts opts = {.reader = &desk.reader, .fence = fence, .now = on_now, .process = 77};
-    return kube_lists_create(&opts, &lists);
+    return open_lists_in(NULL, &lists);
 }
 
 static uint64_t n_clients;
@@ -1068,6 +1073,52 @@ static void who_does_not_read_is_cut_off_when_others_wait(void **state)
     fakeexchange_fini(&other);
 }
 
+/* Lists of two resources have the places together. */
+static void lists_of_many_resources_share_their_places(void **state)
+{
+    (void)state;
+    struct kube_room room = {0};
+    struct kube_lists *alone = lists, *first, *second;
+    assert_int_equal(open_lists_in(&room, &first), BELFRY_OK);
+    assert_int_equal(open_lists_in(&room, &second), BELFRY_OK);
+    put_big(8, 10);
+    static struct fakeexchange fakes[KUBE_LISTS];
+    lists = first;
+    for (size_t i = 0; i < KUBE_LISTS; i++) {
+        fakeexchange_init(&fakes[i], 100);
+        struct kube_list_ask ask = ask_for(&fakes[i], "", "");
+        begin(&ask);
+        settle();
+    }
+    assert_int_equal(room.pages, KUBE_LISTS);
+    now_ms += 2 * KUBE_STALL_MS;
+    settle();
+    assert_int_equal(counted().active, KUBE_LISTS); /* nobody waits */
+
+    lists = second;
+    struct fakeexchange other;
+    fakeexchange_init(&other, ROOM);
+    struct kube_list_ask ask = ask_for(&other, "ns", "w0");
+    begin(&ask);
+    settle();
+    assert_true(other.state == FAKEEXCHANGE_OPEN && room.queued == 1 && room.lists == 1 && room.lists_bytes > 0);
+    assert_true(kube_lists_due(second) > now_ms && kube_lists_due(first) <= now_ms);
+    kube_lists_tick(first, now_ms); /* ends a list that is not read */
+    assert_int_equal(kube_lists_due(second), 0);
+    settle();
+    assert_int_equal(other.state, FAKEEXCHANGE_ENDED);
+
+    lists = first;
+    assert_int_equal(counted().active, KUBE_LISTS - 1);
+    kube_lists_destroy(first);
+    kube_lists_destroy(second);
+    assert_true(room.pages == 0 && room.queued == 0 && room.lists == 0 && room.lists_bytes == 0);
+    for (size_t i = 0; i < KUBE_LISTS; i++)
+        fakeexchange_fini(&fakes[i]);
+    fakeexchange_fini(&other);
+    lists = alone;
+}
+
 static void who_waits_has_a_deadline(void **state)
 {
     (void)state;
@@ -1236,6 +1287,7 @@ int main(void)
         TEST(who_waits_for_a_revision_holds_nobody_up),
         TEST(a_client_with_many_lists_leaves_places_to_others),
         TEST(who_does_not_read_is_cut_off_when_others_wait),
+        TEST(lists_of_many_resources_share_their_places),
         TEST(who_waits_has_a_deadline),
         TEST(those_who_wait_are_bounded_in_number_and_bytes),
         TEST(at_the_end_each_is_told_and_pages_come_back_to_nobody),

@@ -10,10 +10,10 @@
 
 #include "core/worker.h"
 #include "kube/catalog.h"
+#include "serve/kube/kube_room.h"
 #include "server/exchange.h"
 
-#define KUBE_REASON_MAX  160
-#define KUBE_CALLS_BYTES (32 * 1024 * 1024) /* of requests that wait; one beyond is answered 429 immediately */
+#define KUBE_REASON_MAX 160
 
 /* PART: definitions in etcd have not been read yet, so a missing resource may still appear: it is 429, not 404. */
 enum kube_catalog_extent { KUBE_CATALOG_WHOLE, KUBE_CATALOG_PART };
@@ -24,6 +24,7 @@ enum kube_rights { KUBE_RIGHTS_RANGE, KUBE_RIGHTS_REVIEW };
 
 struct kube_state {
     enum kube_rights rights;
+    struct kube_room *room;             /* lent */
     const struct kube_catalog *catalog; /* a reference; NULL: nothing is served */
     enum kube_catalog_extent extent;    /* of it */
     const struct worker *worker;
@@ -31,7 +32,6 @@ struct kube_state {
     bool announced;               /* a drain has begun */
     bool draining;                /* requests on connections that were told to leave end */
     char reason[KUBE_REASON_MAX]; /* why it is not ready */
-    size_t waiting_bytes;         /* of requests that wait (KUBE_CALLS_BYTES) */
 };
 
 static inline bool kube_state_can_serve(const struct kube_state *state)

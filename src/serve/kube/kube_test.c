@@ -242,6 +242,7 @@ struct bed_opts {
     const struct kube_api_resource *api; /* instead: of an API server */
     const char *scope;
     size_t memory_max;
+    struct kube_room *room;
 };
 
 static enum belfry_err make_catalog(struct bed *bed, const struct bed_opts *opts)
@@ -295,6 +296,7 @@ static enum belfry_err bed_open_as(struct bed *bed, const struct bed_opts *opts)
                                           .seed = 5,
                                           .scope = belfry_bytes_str(opts->scope),
                                           .memory_max = opts->memory_max,
+                                          .room = opts->room,
                                           .rights = opts->api != NULL ? KUBE_RIGHTS_REVIEW : KUBE_RIGHTS_RANGE};
     enum belfry_err err = make_catalog(bed, opts);
     if (err == BELFRY_OK)
@@ -1932,6 +1934,33 @@ static void a_bookmark_is_never_behind_its_watch(void **state)
     bed_close(&bed);
 }
 
+static size_t fixed_core_bytes(const void *of)
+{
+    return *(const size_t *)of;
+}
+
+/* What one service has leaves less to another. */
+static void watches_of_many_resources_share_their_memory(void **state)
+{
+    (void)state;
+    size_t cores = 1000000;
+    struct kube_room room = {.memory_max = 1000400, .core_bytes = fixed_core_bytes, .of = &cores};
+    struct bed_opts opts = {.api = &pods, .scope = "", .room = &room};
+    struct bed one, two;
+    assert_int_equal(bed_open_as(&one, &opts), BELFRY_OK);
+    assert_int_equal(bed_open_as(&two, &opts), BELFRY_OK);
+    assert_int_equal(get(&one, "/api/v1/pods?watch=1&resourceVersion=10")->status, 200);
+    assert_int_equal(room.watch_bytes, stats_of(&one).bytes);
+    assert_true(room.watch_bytes > 400);
+    assert_status(get(&two, "/api/v1/pods?watch=1&resourceVersion=10"), 429, "TooManyRequests");
+    cores = 0;
+    assert_int_equal(get(&two, "/api/v1/pods?watch=1&resourceVersion=10")->status, 200);
+    assert_int_equal(room.watch_bytes, stats_of(&one).bytes + stats_of(&two).bytes);
+    bed_close(&one);
+    bed_close(&two);
+    assert_true(room.watch_bytes == 0 && room.calls_bytes == 0);
+}
+
 static void the_rights_of_a_watch_are_a_review(void **state)
 {
     (void)state;
@@ -2053,6 +2082,7 @@ int main(void)
         cmocka_unit_test(watches_of_an_api_server_s_objects_have_its_bytes),
         cmocka_unit_test(a_watch_of_an_api_server_s_objects_begins_behind_its_version),
         cmocka_unit_test(a_bookmark_is_never_behind_its_watch),
+        cmocka_unit_test(watches_of_many_resources_share_their_memory),
         cmocka_unit_test(the_rights_of_a_watch_are_a_review),
         cmocka_unit_test(every_refused_allocation_is_survived),
     };

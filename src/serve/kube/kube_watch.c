@@ -113,13 +113,10 @@ static void kube_watch_set_due(struct kube_watch *watch)
     roster_set_due(&watch->watches->roster, &watch->roster, belfry_min_time(due_ms, watch->ask_ms));
 }
 
-static bool is_over_memory(const struct kube_watches *watches)
+static void kube_watches_count_bytes(struct kube_watches *watches, size_t before, size_t now)
 {
-    struct worker_stats core;
-    if (watches->opts.memory_max == 0)
-        return false;
-    worker_stats(watches->worker, &core);
-    return core.bytes + watches->stats.bytes > watches->opts.memory_max;
+    watches->stats.bytes = watches->stats.bytes - before + now;
+    watches->opts.room->watch_bytes = watches->opts.room->watch_bytes - before + now;
 }
 
 /* ---- ending ---- */
@@ -146,7 +143,7 @@ static void kube_watch_free(struct kube_watch *watch)
     kube_selector_unref(watch->selector);
     watches->stats.watches--;
     shares_count(watch->share, SHARES_WATCHERS, 1, 0);
-    watches->stats.bytes -= watch->bytes;
+    kube_watches_count_bytes(watches, watch->bytes, 0);
     kube_watches_ask_for_turn(watches); /* the core has to remove its watcher */
     free(watch);
 }
@@ -733,7 +730,7 @@ static struct kube_watch *kube_watch_make(struct kube_watches *watches, struct e
     struct belfry_bytes subject = belfry_buf_bytes(&ask->subject);
     size_t bytes = sizeof(struct kube_watch) + key.len + end.len + subject.len + ask->namespace.len +
                    ask->who.text.len + client.len + 1;
-    bool has_room = !is_over_memory(watches) && shares_make_room(exchange_share(x), SHARES_WATCHERS, 1);
+    bool has_room = !kube_room_is_full(watches->opts.room) && shares_make_room(exchange_share(x), SHARES_WATCHERS, 1);
     struct kube_watch *watch = has_room ? calloc(1, bytes) : NULL;
     if (watch == NULL)
         return NULL;
@@ -782,7 +779,7 @@ static void kube_watch_join(struct kube_watch *watch, uint64_t timeout_ms, uint6
     permit_join(watches->opts.permit, &watch->party, &watch->who, on_kube_watch_party);
     watches->stats.watches++;
     shares_count(watch->share, SHARES_WATCHERS, 0, 1);
-    watches->stats.bytes += watch->bytes;
+    kube_watches_count_bytes(watches, 0, watch->bytes);
     watches->stats.opened++;
     kube_watch_set_times(watch, timeout_ms, now_ms);
     if (!kube_watch_is_current(watch)) /* it was held while the catalog changed */
@@ -823,7 +820,8 @@ static void look_inside(struct kube_watches *watches, uint64_t now_ms)
     if (belfry_list_empty(&watches->inside) || now_ms < watches->look_ms)
         return;
     watches->look_ms = now_ms + LOOK_MS;
-    for (size_t n = 0; n < LOOK_MAX && !belfry_list_empty(&watches->inside) && is_over_memory(watches); n++) {
+    for (size_t n = 0; n < LOOK_MAX && !belfry_list_empty(&watches->inside) && kube_room_is_full(watches->opts.room);
+         n++) {
         struct belfry_list *node = belfry_list_pop(&watches->inside);
         struct kube_watch *watch = belfry_container(node, struct kube_watch, inside);
         belfry_list_append(&watches->inside, node);
@@ -927,7 +925,8 @@ enum belfry_err kube_watches_create(const struct kube_watches_opts *opts, struct
     watches->rng.state = opts->seed;
     roster_init(&watches->roster);
     belfry_list_init(&watches->inside);
-    enum belfry_err err = kube_forms_create(KUBE_FORMS_BYTES, opts->seed, &watches->forms);
+    size_t forms_bytes = opts->forms_bytes != 0 ? opts->forms_bytes : KUBE_FORMS_BYTES;
+    enum belfry_err err = kube_forms_create(forms_bytes, opts->seed, &watches->forms);
     if (err != BELFRY_OK) {
         free(watches);
         return err;

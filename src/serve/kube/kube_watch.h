@@ -22,7 +22,7 @@
  *
  * Thread: owner (the worker's).
  * Memory: a watch is one small allocation, its selector, its exchange and the core's stream; idle it has no buffer.
- * Together with the core's they are bounded by memory_max: beyond, one more is answered 429, and one that stays inside
+ * Together with the core's they are bounded by the room's memory_max: beyond, one more is answered 429, and one that stays inside
  * a line for KUBE_INSIDE_MS is cut off.
  */
 #ifndef BELFRY_SERVE_KUBE_KUBE_WATCH_H
@@ -49,8 +49,9 @@ struct kube_watches_opts {
     void (*work)(void *user); /* the core has something to do */
     void *user;
     uint64_t seed;
-    size_t memory_max;  /* of worker_stats.bytes and kube_watches_stats.bytes together; 0: no bound */
-    uint64_t unread_ms; /* 0: KUBE_INSIDE_MS */
+    struct kube_room *room; /* its watch_bytes are counted here */
+    size_t forms_bytes;     /* of kube_forms.h; 0: KUBE_FORMS_BYTES */
+    uint64_t unread_ms;     /* 0: KUBE_INSIDE_MS */
     const struct belfry_log *log;
 };
 
