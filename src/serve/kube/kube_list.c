@@ -34,6 +34,7 @@ struct kube_list {
     bool is_watch, head_only;
     bool is_continued; /* by a token, of a revision that may have left the window */
     bool is_fenced;    /* it asks for the latest state */
+    bool is_verbatim;  /* its resource is: a version that is not there yet is proven */
     uint64_t deadline_ms;
     struct identity who; /* this and name: in text */
     struct belfry_bytes name;
@@ -132,7 +133,7 @@ static void kube_list_move_to(struct kube_list *list, enum list_state to)
         [LIST_QUEUED] = 1 << LIST_READING,
         [LIST_READING] = 1 << LIST_WRITING,
         [LIST_WRITING] = 1 << LIST_READING | 1 << LIST_PAUSED,
-        [LIST_PAUSED] = 1 << LIST_QUEUED,
+        [LIST_PAUSED] = 1 << LIST_QUEUED | 1 << LIST_FENCING,
     };
     assert((legal[list->state] & 1u << to) != 0);
     (void)legal;
@@ -442,10 +443,13 @@ static void kube_list_take_page(struct kube_list *list)
     kube_list_write_some(list);
 }
 
+static void kube_list_prove(struct kube_list *list);
+
 static void wait_for_revision(struct kube_list *list)
 {
     uint64_t now = now_of(list->lists);
-    if (list->until_ms == 0) {
+    bool is_first = list->until_ms == 0;
+    if (is_first) {
         list->until_ms = now + KUBE_WAIT_MS;
         list->pause_ms = PAUSE_MS;
     }
@@ -457,6 +461,8 @@ static void wait_for_revision(struct kube_list *list)
     list->pause_ms = list->pause_ms * 2 < PAUSE_MAX_MS ? list->pause_ms * 2 : PAUSE_MAX_MS;
     list->lists->due = belfry_min_time(list->lists->due, list->again_ms);
     kube_list_move_to(list, LIST_PAUSED);
+    if (is_first && list->is_verbatim && !list->is_fenced)
+        kube_list_prove(list);
 }
 
 /* Frees the page of a list that is gone. When `lists` is gone, too, this may be any thread, so nothing else is
@@ -527,6 +533,25 @@ static void on_list_fence(enum belfry_err err, int64_t rev, void *user)
     set_fence_status(&status, err, &list->who);
     list->lists->stats.timeouts += err == BELFRY_ERR_TIMEOUT;
     kube_list_fail(list, err, &status);
+}
+
+/* How far upstream is does not matter: what it has published by then is in the store. */
+static void on_list_proof(enum belfry_err err, int64_t rev, void *user)
+{
+    struct kube_list *list = user;
+    (void)err;
+    (void)rev;
+    list->wait = NULL;
+    kube_list_move_to(list, LIST_QUEUED);
+    kube_list_go_on(list);
+}
+
+/* PAUSED, and stays so if it cannot be asked. */
+static void kube_list_prove(struct kube_list *list)
+{
+    struct belfry_bytes key = belfry_buf_bytes(&list->trip->page.key);
+    if (fence_ask(list->lists->opts.fence, &list->who, key, on_list_proof, list, &list->wait) == BELFRY_OK)
+        kube_list_move_to(list, LIST_FENCING);
 }
 
 /* Errors: those of fence_ask(). */
@@ -650,6 +675,7 @@ static struct kube_list *kube_list_make(struct kube_lists *lists, const struct k
     list->done = ask->done;
     list->user = ask->user;
     list->is_watch = ask->as == KUBE_PAGE_EVENTS;
+    list->is_verbatim = ask->resource->is_verbatim;
     list->head_sent = list->is_watch;
     list->head_only = ask->head_only;
     list->deadline_ms = ask->deadline_ms > 0 ? ask->deadline_ms : now_of(lists) + KUBE_LIST_MS;

@@ -712,6 +712,62 @@ static void the_latest_is_not_older_than_upstream_was(void **state)
     fakeexchange_fini(&fake);
 }
 
+static struct kube_list_ask ask_pods(struct fakeexchange *fake, const struct kube_resource *pods, int64_t floor)
+{
+    struct kube_list_ask ask = ask_for(fake, "", "");
+    ask.resource = pods;
+    ask.version = &pods->versions[0];
+    ask.plan = (struct kube_list_plan){.read = KUBE_READ_NOT_OLDER, .rev = floor};
+    return ask;
+}
+
+/* A quiet resource may be further than its follower has heard. */
+static void a_version_of_an_api_server_that_is_not_there_yet_is_proven(void **state)
+{
+    (void)state;
+    struct kube_resource *pods = make_pods();
+    storecheck_write(store, 6, "ns/a", "{\"metadata\":{\"name\":\"a\"}}");
+    struct fakeexchange fake;
+    fakeexchange_init(&fake, ROOM);
+    struct kube_list_ask ask = ask_pods(&fake, pods, 7);
+    begin(&ask);
+    settle();
+    drive_until(etcd.n == 1);
+    storecheck_write(store, 9, "ns/b", "{\"metadata\":{\"name\":\"b\"}}");
+    drive_until(desk.n == 1); /* immediately, not after a pause */
+    settle();
+    assert_int_equal(fake.status, 200);
+    assert_string_equal(names_in(body_of(&fake)), "a b");
+    assert_int_equal(etcd.n, 1);
+    fakeexchange_fini(&fake);
+    kube_resource_unref(pods);
+}
+
+static void a_version_that_cannot_be_proven_is_too_large(void **state)
+{
+    (void)state;
+    struct kube_resource *pods = make_pods();
+    storecheck_write(store, 6, "ns/a", "{\"metadata\":{\"name\":\"a\"}}");
+    struct fakeexchange fakes[2];
+    for (size_t i = 0; i < 2; i++) {
+        etcd.code = i == 0 ? NULL : "7";
+        now_ms = 1000;
+        fakeexchange_init(&fakes[i], ROOM);
+        struct kube_list_ask ask = ask_pods(&fakes[i], pods, 1000);
+        size_t asked = etcd.n;
+        begin(&ask);
+        settle();
+        drive_until(etcd.n > asked && desk.n == 1);
+        for (; kube_lists_due(lists) < BELFRY_NEVER; now_ms = kube_lists_due(lists))
+            settle();
+        assert_int_equal(etcd.n, asked + 1);
+        expect_code(&fakes[i], 504, "Timeout");
+        assert_non_null(strstr(body_of(&fakes[i]), "Too large resource version: 1000, current: 6"));
+        fakeexchange_fini(&fakes[i]);
+    }
+    kube_resource_unref(pods);
+}
+
 static void a_token_of_the_newest_goes_on_there(void **state)
 {
     (void)state;
@@ -1275,6 +1331,8 @@ int main(void)
         TEST(a_token_that_is_none_or_of_another_list_is_refused),
         TEST(whatever_there_is_comes_without_a_limit),
         LATEST(the_latest_is_not_older_than_upstream_was),
+        LATEST(a_version_of_an_api_server_that_is_not_there_yet_is_proven),
+        LATEST(a_version_that_cannot_be_proven_is_too_large),
         LATEST(a_token_of_the_newest_goes_on_there),
         LATEST(what_upstream_says_to_the_question_is_told),
         LATEST(a_tier_that_upstream_refuses_says_how_to_list_on_an_open_listener),
