@@ -45,6 +45,7 @@ enum belfry_err kube_create(const struct kube_service_opts *opts, struct kube_se
     service->state.extent = KUBE_CATALOG_PART; /* until a catalog is set */
     snprintf(service->state.reason, sizeof(service->state.reason), "starting");
     struct kube_watches_opts watches = {.permit = opts->permit,
+                                        .rights = opts->rights,
                                         .lists = opts->lists,
                                         .fence = opts->fence,
                                         .now = opts->now,

@@ -12,10 +12,11 @@ static const char json_type[] = "application/json";
 
 void kube_answer_status(struct exchange *x, const struct kube_status *status)
 {
-    struct belfry_http_field fields[3] = {field("content-type", belfry_bytes_str(json_type))};
+    struct belfry_http_field fields[4] = {field("content-type", belfry_bytes_str(json_type)),
+                                          field("cache-control", belfry_bytes_str("no-cache, private"))};
     struct belfry_buf body;
     char seconds[16];
-    size_t n = 1;
+    size_t n = 2;
     if (status->retry_after_s > 0) {
         snprintf(seconds, sizeof(seconds), "%u", status->retry_after_s);
         fields[n++] = field("retry-after", belfry_bytes_str(seconds));

@@ -476,6 +476,7 @@ static void assert_status(struct fakeexchange *fake, int code, const char *reaso
     assert_int_equal(fake->status, code);
     assert_int_equal(fake->state, FAKEEXCHANGE_ENDED);
     assert_string_equal(fakeexchange_field(fake, "content-type"), "application/json");
+    assert_string_equal(fakeexchange_field(fake, "cache-control"), "no-cache, private");
     snprintf(text, sizeof(text), "\"reason\":\"%s\"", reason);
     assert_says(fake, text);
 }
@@ -1949,6 +1950,7 @@ static void watches_of_many_resources_share_their_memory(void **state)
     struct bed one, two;
     assert_int_equal(bed_open_as(&one, &opts), BELFRY_OK);
     assert_int_equal(bed_open_as(&two, &opts), BELFRY_OK);
+    assert_null(one.permit.listener); /* permit has few */
     assert_int_equal(get(&one, "/api/v1/pods?watch=1&resourceVersion=10")->status, 200);
     assert_int_equal(room.watch_bytes, stats_of(&one).bytes);
     assert_true(room.watch_bytes > 400);

@@ -931,7 +931,8 @@ enum belfry_err kube_watches_create(const struct kube_watches_opts *opts, struct
         free(watches);
         return err;
     }
-    permit_listen(opts->permit, on_kube_regime, watches);
+    if (opts->rights == KUBE_RIGHTS_RANGE)
+        permit_listen(opts->permit, on_kube_regime, watches);
     BELFRY_OWNER_INIT(watches);
     *out = watches;
     return BELFRY_OK;
@@ -944,7 +945,8 @@ void kube_watches_destroy(struct kube_watches *watches)
     BELFRY_OWNER_CHECK(watches);
     for (struct kube_watch *watch; (watch = watch_of(roster_after(&watches->roster, 0))) != NULL;)
         kube_watch_end(watch);
-    permit_unlisten(watches->opts.permit, watches);
+    if (watches->opts.rights == KUBE_RIGHTS_RANGE)
+        permit_unlisten(watches->opts.permit, watches);
     kube_forms_destroy(watches->forms);
     free(watches);
 }

@@ -43,6 +43,7 @@ struct kube_watches; /* those of one worker */
 
 struct kube_watches_opts {
     struct permit *permit;
+    enum kube_rights rights; /* REVIEW: auth is always on, so permit need not say when that changes */
     struct kube_lists *lists;
     struct fence *fence;
     uint64_t (*now)(void *user);
