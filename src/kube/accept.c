@@ -105,9 +105,11 @@ static enum kube_form form_of(const struct clause *clause)
     if (is_exactly(clause->as, "Table"))
         return is_exactly(clause->version, "v1") || is_exactly(clause->version, "v1beta1") ? KUBE_FORM_TABLE
                                                                                            : KUBE_FORM_NONE;
-    bool metadata =
-        is_exactly(clause->as, "PartialObjectMetadata") || is_exactly(clause->as, "PartialObjectMetadataList");
-    return metadata && is_exactly(clause->version, "v1") ? KUBE_FORM_METADATA : KUBE_FORM_NONE;
+    if (!is_exactly(clause->version, "v1"))
+        return KUBE_FORM_NONE;
+    if (is_exactly(clause->as, "PartialObjectMetadata"))
+        return KUBE_FORM_METADATA;
+    return is_exactly(clause->as, "PartialObjectMetadataList") ? KUBE_FORM_METADATA_LIST : KUBE_FORM_NONE;
 }
 
 enum kube_form kube_accept(struct belfry_bytes header, unsigned forms)
@@ -119,6 +121,8 @@ enum kube_form kube_accept(struct belfry_bytes header, unsigned forms)
     while (header.len > 0) {
         struct clause clause = read_clause(cut_clause(&header, ','));
         enum kube_form form = form_of(&clause);
+        if (form == KUBE_FORM_METADATA_LIST && (forms & 1u << form) == 0)
+            form = KUBE_FORM_METADATA;
         if (form != KUBE_FORM_NONE && (forms & 1u << form) != 0 && clause.q > best_q) {
             best = form;
             best_q = clause.q;

@@ -12,7 +12,7 @@
 #define TABLE     (1u << KUBE_FORM_TABLE)
 #define METADATA  (1u << KUBE_FORM_METADATA)
 #define DISCOVERY (1u << KUBE_FORM_DISCOVERY)
-#define OBJECTS   (JSON | TABLE | METADATA)
+#define OBJECTS   (JSON | TABLE | METADATA | 1u << KUBE_FORM_METADATA_LIST)
 
 #define TABLE_V1      "application/json;as=Table;v=v1;g=meta.k8s.io"
 #define TABLE_V1BETA1 "application/json;as=Table;v=v1beta1;g=meta.k8s.io"
@@ -60,6 +60,8 @@ static void metadata_alone_may_be_asked_for(void **state)
                           OBJECTS),
                      KUBE_FORM_METADATA);
     assert_int_equal(form("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", OBJECTS),
+                     KUBE_FORM_METADATA_LIST);
+    assert_int_equal(form("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", JSON | METADATA),
                      KUBE_FORM_METADATA);
 }
 

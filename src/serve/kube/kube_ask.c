@@ -89,6 +89,7 @@ static enum belfry_err negotiate(struct kube_ask *ask, const struct exchange_hea
         ask->view = KUBE_VIEW_TABLE;
         return BELFRY_OK;
     case KUBE_FORM_METADATA:
+    case KUBE_FORM_METADATA_LIST:
         ask->view = KUBE_VIEW_METADATA;
         return BELFRY_OK;
     case KUBE_FORM_DISCOVERY:

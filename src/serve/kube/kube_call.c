@@ -160,8 +160,10 @@ static void kube_call_refuse(struct kube_call *call, const char *reason)
         kube_status_set(&status, KUBE_FORBIDDEN,
                         "%s is forbidden: upstream does not allow the keys of API group \"%s\" to this user",
                         resource->plural, resource->group);
-    status.kind = belfry_bytes_str(resource->plural);
-    status.group = belfry_bytes_str(resource->group);
+    if (status.reason == KUBE_FORBIDDEN) {
+        status.kind = belfry_bytes_str(resource->plural);
+        status.group = belfry_bytes_str(resource->group);
+    }
     if (sentence != NULL)
         status.name = call->ask->name;
     call->calls->stats.refused++;

@@ -8,8 +8,8 @@
  *                                          | a few ms                 `-------------------|-'
  *                                          `--- PAUSED <-- not there yet (KUBE_WAIT_MS long, then 504)
  *
- * An API server may name a version that the follower of a quiet resource has not seen: a list that waits for it asks the
- * fence first, which proves how far the resource is (PAUSED --> FENCING).
+ * An API server may name a version that the follower of a quiet resource has not seen. A list that waits for it asks
+ * the fence first, which proves how far the resource is (PAUSED --> FENCING).
  *
  * A place is for one page; there are KUBE_LISTS. A list that waits for upstream, or for a revision, has no place.
  * Clients take turns, and no client has more than half of the places (lanes.h).

@@ -22,8 +22,8 @@
  *
  * Thread: owner (the worker's).
  * Memory: a watch is one small allocation, its selector, its exchange and the core's stream; idle it has no buffer.
- * Together with the core's they are bounded by the room's memory_max: beyond, one more is answered 429, and one that stays inside
- * a line for KUBE_INSIDE_MS is cut off.
+ * Together with the core's they are bounded by the room's memory_max: beyond, one more is answered 429, and one that
+ * stays inside a line for KUBE_INSIDE_MS is cut off.
  */
 #ifndef BELFRY_SERVE_KUBE_KUBE_WATCH_H
 #define BELFRY_SERVE_KUBE_KUBE_WATCH_H
