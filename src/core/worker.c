@@ -42,6 +42,8 @@ struct worker {
     struct sweep sweep;
     struct cut cut;
     uint64_t n_cuts;
+    size_t granted, spent; /* units of the turn, and of the last one */
+    size_t shared;         /* bytes that opts.memory has of this one */
 };
 
 /* On the owner's thread, and not from inside a turn. */
@@ -51,6 +53,31 @@ static void worker_enter(const struct worker *worker)
     assert(!worker->in_turn);
     (void)worker;
 }
+
+/* ---- memory ---- */
+
+static size_t bytes_of(const struct worker *worker)
+{
+    return sizeof(*worker) + OUTPUT_BYTES + worker->registry.bytes + worker->source.bytes + worker->output.rest_bytes +
+           gather_bytes(&worker->gather) + interest_bytes(worker->interest);
+}
+
+/* Its own bytes, and those of the workers that it shares its bound with. */
+static size_t all_bytes(const struct worker *worker)
+{
+    size_t others = worker->opts.memory == NULL ? 0 : worker->opts.memory->bytes - worker->shared;
+    return bytes_of(worker) + others;
+}
+
+static void share_bytes(struct worker *worker, size_t bytes)
+{
+    if (worker->opts.memory == NULL)
+        return;
+    worker->opts.memory->bytes += bytes - worker->shared; /* may fall: the sum is right all the same */
+    worker->shared = bytes;
+}
+
+/* ---- creating ---- */
 
 enum belfry_err worker_create(const struct worker_opts *opts, struct worker **out)
 {
@@ -105,6 +132,7 @@ void worker_destroy(struct worker *worker)
 {
     if (worker == NULL)
         return;
+    share_bytes(worker, 0);
     close_all(worker, &worker->registry.streams);
     close_all(worker, &worker->cut.streams);
     take_down_all(worker);
@@ -153,6 +181,7 @@ static bool serve_past(struct worker *worker, size_t max_work)
     bool more = fanout_absorb(&worker->fanout);
     fanout_serve(&worker->fanout);
     worker->turn.work += max_work / 2 + 1;
+    worker->granted += max_work / 2 + 1;
     return sweep_drive(&worker->sweep) || more;
 }
 
@@ -163,16 +192,10 @@ static void wake_waiting(struct worker *worker)
     sweep_wake(&worker->sweep);
 }
 
-static size_t bytes_of(const struct worker *worker)
-{
-    return sizeof(*worker) + OUTPUT_BYTES + worker->registry.bytes + worker->source.bytes + worker->output.rest_bytes +
-           gather_bytes(&worker->gather) + interest_bytes(worker->interest);
-}
-
 /* History that is kept in case another watcher needs it is not worth a refusal. */
 static void give_back_history(struct worker *worker)
 {
-    size_t bytes = bytes_of(worker), max = worker->opts.memory_max;
+    size_t bytes = all_bytes(worker), max = worker->opts.memory_max;
     if (max != 0 && bytes > max)
         source_give_back(&worker->source, bytes - max);
 }
@@ -185,7 +208,7 @@ bool worker_turn(struct worker *worker, uint64_t now_ms, size_t max_work)
     worker->in_turn = true;
     turn->now = now_ms;
     turn->number++;
-    turn->work = max_work;
+    turn->work = worker->granted = max_work;
     evlog_enter(worker->opts.log, worker->opts.number, &turn->view);
     if (turn->view.cut.past != 0) {
         if (turn->now >= turn->retry_at) {
@@ -203,8 +226,15 @@ bool worker_turn(struct worker *worker, uint64_t now_ms, size_t max_work)
     evlog_leave(worker->opts.log, worker->opts.number);
     registry_take_down(&worker->registry);
     give_back_history(worker);
+    share_bytes(worker, bytes_of(worker));
+    worker->spent = worker->granted - turn->work;
     worker->in_turn = false;
     return more || !belfry_list_empty(&worker->registry.ready) || !belfry_list_empty(&worker->registry.closing);
+}
+
+size_t worker_spent(const struct worker *worker)
+{
+    return worker->spent;
 }
 
 uint64_t worker_due(const struct worker *worker)
@@ -261,7 +291,7 @@ void worker_fetched(struct worker *worker, const struct worker_fetch *fetch, enu
 
 static bool over_limit(const struct worker *worker)
 {
-    return worker->opts.memory_max != 0 && bytes_of(worker) > worker->opts.memory_max;
+    return worker->opts.memory_max != 0 && all_bytes(worker) > worker->opts.memory_max;
 }
 
 static enum belfry_err add_answer(struct worker *worker, struct stream *stream, const struct answer *answer,
@@ -542,6 +572,7 @@ void worker_stats(const struct worker *worker, struct worker_stats *out)
         .parked = registry->n_parked,
         .riding_parked = registry->n_riding_parked,
         .bytes = bytes_of(worker),
+        .shared_bytes = all_bytes(worker),
         .rest_bytes = worker->output.rest_bytes,
         .parked_peak = registry->n_parked_peak,
         .rest_bytes_peak = worker->output.rest_bytes_peak,

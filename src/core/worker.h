@@ -37,17 +37,23 @@
 struct worker;
 struct stream;
 
+/* What several workers of one thread use together. Each counts as it was at the end of its last turn. */
+struct worker_memory {
+    size_t bytes;
+};
+
 struct worker_opts {
     struct evlog *log;
     unsigned number; /* in the log */
     struct response_identity identity;
     uint64_t seed;
-    size_t fragment_bytes;  /* a response of this size or more is cut, for watchers that asked; 2 MiB */
-    size_t response_bytes;  /* a catch-up response ends at the first revision boundary after this; 1 MiB */
-    uint32_t response_revs; /* or this; 1,000 */
-    size_t segment_bytes;   /* of segments kept; 8 MiB */
-    size_t memory_max;      /* 0: no bound */
-    uint64_t progress_ms;   /* between periodic progress of a stream; up to a tenth is added; 0: ten minutes */
+    size_t fragment_bytes;        /* a response of this size or more is cut, for watchers that asked; 2 MiB */
+    size_t response_bytes;        /* a catch-up response ends at the first revision boundary after this; 1 MiB */
+    uint32_t response_revs;       /* or this; 1,000 */
+    size_t segment_bytes;         /* of segments kept; 8 MiB */
+    size_t memory_max;            /* 0: no bound */
+    struct worker_memory *memory; /* memory_max is for all workers with this one; NULL: for this one alone. Lent */
+    uint64_t progress_ms;         /* between periodic progress of a stream; up to a tenth is added; 0: ten minutes */
     void (*write)(void *stream_user, const uint8_t *data, size_t len);
     lines_attribute_fn attribute; /* of events, for watchers that pin one; NULL: none does */
     void *attribute_user;
@@ -59,6 +65,8 @@ void worker_destroy(struct worker *worker); /* ends every stream; NULL is fine *
 /* One turn of at most about max_work units (a message written, a batch looked at and a watcher visited are one each).
  * True: there is more to do now; look at the sockets and come back. */
 bool worker_turn(struct worker *worker, uint64_t now_ms, size_t max_work);
+
+size_t worker_spent(const struct worker *worker); /* units of its last turn */
 
 /* When the next turn is needed even if nothing happens; BELFRY_NEVER. */
 uint64_t worker_due(const struct worker *worker);
@@ -199,6 +207,7 @@ struct worker_stats {
     size_t riding_parked;                           /* of riding: those on such streams */
     struct worker_standings lines[LINES_FAMILIES];  /* of all these: of streams of lines */
     size_t bytes;                                   /* accounted */
+    size_t shared_bytes;                            /* of all workers with the same worker_memory; otherwise its own */
     size_t rest_bytes;                              /* of those, for half-sent messages */
     size_t parked_peak, rest_bytes_peak;            /* the largest since creation */
     uint64_t batches, deliveries, written;          /* since creation; written: bytes */

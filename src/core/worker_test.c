@@ -1082,6 +1082,63 @@ static void memory_over_the_limit_refuses_new_watchers(void **state)
     bed_close(&bed);
 }
 
+static size_t create_until_refused(struct bed *bed, struct peer *peer)
+{
+    enum belfry_err err = BELFRY_OK;
+    size_t n = 0;
+    for (; err == BELFRY_OK && n < 1000; n++) {
+        char key[32];
+        snprintf(key, sizeof(key), "key-%zu", n);
+        struct stream_create request = {.key = belfry_bytes_str(key)};
+        err = stream_create(bed->worker, peer->stream, &request);
+        bed_run(bed);
+    }
+    assert_int_equal(err, BELFRY_ERR_LIMIT);
+    return n;
+}
+
+static void workers_that_share_a_bound_are_counted_together(void **state)
+{
+    (void)state;
+    struct worker_memory memory = {0};
+    BED(one, 8, .seed = 1, .memory = &memory, .memory_max = 200000);
+    BED(two, 8, .seed = 1, .memory = &memory, .memory_max = 200000);
+    struct peer *a = bed_peer(&one), *b = bed_peer(&two);
+    bed_run(&two);
+    size_t n_first = create_until_refused(&one, a);
+    struct stream_create request = {.key = BYTES("k")};
+    assert_int_equal(stream_create(two.worker, b->stream, &request), BELFRY_ERR_LIMIT);
+    struct worker_stats first, second;
+    worker_stats(one.worker, &first);
+    worker_stats(two.worker, &second);
+    assert_int_equal(memory.bytes, first.bytes + second.bytes);
+    assert_int_equal(first.shared_bytes, memory.bytes);
+    assert_int_equal(second.shared_bytes, memory.bytes);
+    bed_close(&one); /* what it had is free for the other */
+    bed_run(&two);
+    worker_stats(two.worker, &second);
+    assert_int_equal(memory.bytes, second.bytes);
+    assert_true(create_until_refused(&two, b) > n_first / 2);
+    bed_close(&two);
+    assert_int_equal(memory.bytes, 0);
+}
+
+static void a_turn_says_what_it_spent(void **state)
+{
+    (void)state;
+    BED(bed, 8, .seed = 1);
+    struct peer *a = bed_peer(&bed);
+    create(&bed, a, "k", "", 0, 0);
+    bed_run(&bed);
+    worker_turn(bed.worker, bed.now, 1000);
+    size_t idle = worker_spent(bed.worker);
+    bed_write(&bed, "k");
+    worker_turn(bed.worker, bed.now, 1000);
+    assert_true(worker_spent(bed.worker) > idle);
+    assert_true(worker_spent(bed.worker) < 100);
+    bed_close(&bed);
+}
+
 /* What is accounted when a watcher has caught up from history, and another comes. */
 static size_t bytes_after_history(size_t memory_max)
 {
@@ -1765,6 +1822,8 @@ int main(void)
         cmocka_unit_test(answers_that_wait_are_bounded),
         cmocka_unit_test(an_expelled_watcher_is_told_why_and_receives_nothing_more),
         cmocka_unit_test(memory_over_the_limit_refuses_new_watchers),
+        cmocka_unit_test(workers_that_share_a_bound_are_counted_together),
+        cmocka_unit_test(a_turn_says_what_it_spent),
         cmocka_unit_test(history_that_is_kept_refuses_no_watcher),
         cmocka_unit_test(manual_progress_waits_for_those_who_are_behind),
         cmocka_unit_test(stale_worker_tells_no_progress),

@@ -393,7 +393,7 @@ static enum belfry_err create_kube(struct etcd_parts *t)
 {
     if (!t->opts.kube)
         return BELFRY_OK;
-    enum belfry_err err = kube_reader_create(t->opts.history, t->host.thread, &t->kube_reader);
+    enum belfry_err err = kube_reader_create(t->opts.history, NULL, t->host.thread, &t->kube_reader);
     struct kube_lists_opts lists = {.reader = t->kube_reader,
                                     .fence = t->fence,
                                     .now = t->host.now,

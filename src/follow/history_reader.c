@@ -32,9 +32,11 @@ void history_reader_job_free(struct history_reader_job *job)
     free(job);
 }
 
-static bool fetch_equal(const struct worker_fetch *a, const struct worker_fetch *b)
+static bool job_equal(const struct history_reader_job *job, const struct history_reader_job *other)
 {
-    return a->past == b->past && a->from == b->from && a->slice == b->slice && a->sub == b->sub;
+    const struct worker_fetch *a = &job->fetch, *b = &other->fetch;
+    return job->store == other->store && a->past == b->past && a->from == b->from && a->slice == b->slice &&
+           a->sub == b->sub;
 }
 
 static struct history_reader_task *task_of(struct belfry_list *node)
@@ -69,7 +71,7 @@ static void reader_take_jobs(struct history_reader *history, struct belfry_list 
     belfry_list_append(out, &first->node);
     history->stats.reads++;
     belfry_list_each_safe (node, &history->jobs) {
-        if (!fetch_equal(&job_of(node)->fetch, &first->fetch))
+        if (!job_equal(job_of(node), first))
             continue;
         belfry_list_remove(node);
         belfry_list_append(out, node);
@@ -118,7 +120,7 @@ static void reader_serve(struct history_reader *history, struct belfry_list *job
     struct segment *segment = NULL;
     int64_t oldest = 0;
     const struct worker_fetch *fetch = &job_of(jobs->next)->fetch;
-    struct store *store = history->opts.store;
+    struct store *store = job_of(jobs->next)->store;
     size_t bytes = history->opts.segment_bytes;
     enum belfry_err err = fetch->slice
                               ? store->api->slice(store, fetch->past, fetch->from, fetch->sub, bytes, &segment, &oldest)
@@ -148,7 +150,7 @@ static void *reader_main(void *arg)
     pthread_setname_np(pthread_self(), "belfry-reader");
     while (reader_take(history, &turn)) {
         if (turn.task != NULL)
-            turn.task->run(turn.task, history->opts.store);
+            turn.task->run(turn.task, turn.task->store != NULL ? turn.task->store : history->opts.store);
         else
             reader_serve(history, &turn.jobs);
     }
@@ -203,10 +205,17 @@ void history_reader_destroy(struct history_reader *history)
 
 enum belfry_err history_reader_ask(struct history_reader *history, unsigned worker, const struct worker_fetch *fetch)
 {
+    return history_reader_ask_of(history, history->opts.store, worker, fetch);
+}
+
+enum belfry_err history_reader_ask_of(struct history_reader *history, struct store *store, unsigned worker,
+                                      const struct worker_fetch *fetch)
+{
     struct history_reader_job *job = calloc(1, sizeof(*job));
     if (job == NULL)
         return BELFRY_ERR_NOMEM;
     job->history = history;
+    job->store = store;
     job->worker = worker;
     job->fetch = *fetch;
     pthread_mutex_lock(&history->mu);

@@ -13,6 +13,8 @@
  * The reader does other work, too (lists: kube_reader.h), in turn with the requests: a flood of either delays the
  * other by at most one piece of work.
  *
+ * One reader reads any number of stores: each request and each piece of work names its own.
+ *
  * Thread: history_reader_ask() and _run() any. done() and lost() are called on the reader thread, done() also on the
  * thread
  *         that answers; they post.
@@ -31,6 +33,7 @@ struct history_reader_job {
     struct mail mail;        /* for the posts */
     struct belfry_list node; /* in a list of its owner */
     struct history_reader *history;
+    struct store *store; /* that is read */
     unsigned worker;
     struct worker_fetch fetch;
     bool lost;      /* the window no longer has it */
@@ -42,7 +45,7 @@ struct history_reader_job {
 };
 
 struct history_reader_opts {
-    struct store *store;
+    struct store *store; /* for requests and tasks that name none; may be NULL if each names its own */
     size_t segment_bytes;
     size_t shelf_bytes;
     void (*done)(struct history_reader_job *job, void *user);
@@ -62,12 +65,16 @@ void history_reader_destroy(struct history_reader *history);
  * worker, which retries in a later turn). */
 BELFRY_NODISCARD enum belfry_err history_reader_ask(struct history_reader *history, unsigned worker,
                                                     const struct worker_fetch *fetch);
+/* The same, of this store, which outlives the answer. */
+BELFRY_NODISCARD enum belfry_err history_reader_ask_of(struct history_reader *history, struct store *store,
+                                                       unsigned worker, const struct worker_fetch *fetch);
 
 /* Work for the reader, embedded in what it carries, and owned by run() from history_reader_run() on. A piece of work
  * is short: tens of milliseconds. `store` NULL: the reader has stopped and nothing can be read; run() is still called,
  * by the thread that stops or that came too late, to hand the work back. */
 struct history_reader_task {
     struct belfry_list node;
+    struct store *store; /* NULL: that of history_reader_opts */
     void (*run)(struct history_reader_task *task, struct store *store);
 };
 void history_reader_run(struct history_reader *history, struct history_reader_task *task);

@@ -152,6 +152,27 @@ static void equal_wishes_that_wait_share_one_read(void **state)
     history_reader_destroy(history);
 }
 
+static void equal_wishes_of_two_stores_are_two_reads(void **state)
+{
+    (void)state;
+    struct slow_store slow = SLOW_STORE, other = SLOW_STORE;
+    struct seen seen = SEEN;
+    struct history_reader *history = start(&slow, &seen);
+    struct worker_fetch fetch = {.past = 1, .from = 300};
+    other.open = true;
+    ask(history, 0, 200);
+    wait_inside(&slow); /* what follows waits behind it */
+    ask(history, 0, 300);
+    assert_int_equal(history_reader_ask_of(history, &other.store, 0, &fetch), BELFRY_OK);
+    assert_int_equal(history_reader_ask_of(history, &other.store, 1, &fetch), BELFRY_OK);
+    let_go(&slow);
+    wait_for(&seen, 4, 0);
+    assert_int_equal(slow.reads, 2);
+    assert_int_equal(other.reads, 1);
+    history_reader_stop(history);
+    history_reader_destroy(history);
+}
+
 static void clients_take_turns(void **state)
 {
     (void)state;
@@ -318,6 +339,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_wishes_that_wait_share_one_read),
+        cmocka_unit_test(equal_wishes_of_two_stores_are_two_reads),
         cmocka_unit_test(clients_take_turns),
         cmocka_unit_test(what_the_window_has_lost_goes_to_who_can_get_it),
         cmocka_unit_test(what_was_fetched_for_one_is_there_for_the_next),

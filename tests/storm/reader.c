@@ -53,7 +53,7 @@ enum belfry_err history_reader_start(const struct history_reader_opts *opts, str
 static void reader_serve(struct history_reader *history, struct history_reader_job *job)
 {
     const struct worker_fetch *fetch = &job->fetch;
-    struct store *store = history->opts.store;
+    struct store *store = job->store;
     struct segment *segment = NULL;
     size_t bytes = history->opts.segment_bytes;
     enum belfry_err err =
@@ -85,7 +85,7 @@ bool reader_turn(void)
     if (is_task) {
         struct history_reader_task *task = task_of(belfry_list_pop(&reader->tasks));
         reader->stats.tasks++;
-        task->run(task, reader->opts.store);
+        task->run(task, task->store != NULL ? task->store : reader->opts.store);
     } else {
         reader_serve(reader, job_of(belfry_list_pop(&reader->jobs)));
     }
@@ -114,10 +114,17 @@ void history_reader_destroy(struct history_reader *history)
 
 enum belfry_err history_reader_ask(struct history_reader *history, unsigned worker, const struct worker_fetch *fetch)
 {
+    return history_reader_ask_of(history, history->opts.store, worker, fetch);
+}
+
+enum belfry_err history_reader_ask_of(struct history_reader *history, struct store *store, unsigned worker,
+                                      const struct worker_fetch *fetch)
+{
     struct history_reader_job *job = calloc(1, sizeof(*job));
     if (job == NULL)
         return BELFRY_ERR_NOMEM;
     job->history = history;
+    job->store = store;
     job->worker = worker;
     job->fetch = *fetch;
     belfry_list_append(&history->jobs, &job->node);

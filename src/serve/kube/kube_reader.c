@@ -73,7 +73,7 @@ static void begin_read(struct kube_reader *reader, struct kube_page *page,
     history_reader_run(*pages->history, &envelope->task);
 }
 
-enum belfry_err kube_reader_create(struct history_reader *const *history, struct thread *thread,
+enum belfry_err kube_reader_create(struct history_reader *const *history, struct store *store, struct thread *thread,
                                    struct kube_reader **out)
 {
     struct pages *pages = calloc(1, sizeof(*pages));
@@ -85,7 +85,8 @@ enum belfry_err kube_reader_create(struct history_reader *const *history, struct
     atomic_init(&pages->refs, 1);
     belfry_list_init(&pages->free);
     for (size_t i = 0; i < KUBE_LISTS; i++) {
-        pages->envelopes[i] = (struct envelope){.task.run = run_page_read, .mail.open = open_page, .pages = pages};
+        pages->envelopes[i] =
+            (struct envelope){.task = {.store = store, .run = run_page_read}, .mail.open = open_page, .pages = pages};
         belfry_list_append(&pages->free, &pages->envelopes[i].node);
     }
     *out = &pages->reader;

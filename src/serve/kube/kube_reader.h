@@ -18,9 +18,9 @@
 #include "thread/thread.h"
 
 /* For the lists of the worker that lives on `thread`. *history is there before the first read(); it and the thread
- * outlive the last page. Errors: BELFRY_ERR_NOMEM. */
-BELFRY_NODISCARD enum belfry_err kube_reader_create(struct history_reader *const *history, struct thread *thread,
-                                                    struct kube_reader **out);
+ * outlive the last page. `store`: that is read; NULL: the reader's own. Errors: BELFRY_ERR_NOMEM. */
+BELFRY_NODISCARD enum belfry_err kube_reader_create(struct history_reader *const *history, struct store *store,
+                                                    struct thread *thread, struct kube_reader **out);
 
 /* After its lists were destroyed; pages that are away still come back. NULL is fine. */
 void kube_reader_destroy(struct kube_reader *reader);

@@ -74,7 +74,7 @@ static enum belfry_err begin(struct thread *thread, void *user)
 {
     struct house *house = user;
     house->worker = pthread_self();
-    return kube_reader_create(&history, thread, &house->reader);
+    return kube_reader_create(&history, NULL, thread, &house->reader);
 }
 
 static void end(struct thread *thread, void *user)
@@ -194,7 +194,7 @@ static void pages_of_a_worker_that_has_ended_come_back_all_the_same(void **state
 static enum belfry_err scenario(void)
 {
     struct kube_reader *reader;
-    enum belfry_err err = kube_reader_create(&history, NULL, &reader);
+    enum belfry_err err = kube_reader_create(&history, NULL, NULL, &reader);
     if (err == BELFRY_OK)
         kube_reader_destroy(reader);
     return err;
