@@ -1,5 +1,5 @@
-/* fuzz/kfront_judge.c: any bytes as a request: a method, a path and values of accept and upgrade, one on each line. What
- * is answered here is a plain GET of the followed resource, and judging twice gives the same. */
+/* fuzz/kfront_judge.c: any bytes as a request: a method, a path and values of accept and upgrade, one on each line.
+ * What is answered here is a plain GET of the followed resource, and judging twice gives the same. */
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -80,6 +80,17 @@ void exchange_write(struct exchange *x, const void *data, size_t len)
 /* The last words remove the handler first, so that the protocol cannot send it events. A request that is answered from
  * inside begin() has no handler yet. */
 
+size_t exchange_pour(struct exchange *x, struct belfry_bytes bytes)
+{
+    size_t written = 0, room;
+    while (written < bytes.len && (room = exchange_room(x)) > 0) {
+        size_t n = bytes.len - written < room ? bytes.len - written : room;
+        exchange_write(x, bytes.data + written, n);
+        written += n;
+    }
+    return written;
+}
+
 void exchange_end(struct exchange *x, const struct belfry_http_field *trailers, size_t n)
 {
     x->events = NULL;

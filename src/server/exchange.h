@@ -101,6 +101,10 @@ size_t exchange_room(struct exchange *x);
  * is ended, and `gone` comes from the loop; so for the calls below. */
 void exchange_write(struct exchange *x, const void *data, size_t len);
 
+/* Writes as much of it as there is room for, and returns how much that was. Asks for room until there is too little, so
+ * that `writable` will come if a part is left. */
+size_t exchange_pour(struct exchange *x, struct belfry_bytes bytes);
+
 /* The last word: the body ends, with trailers if n > 0 (HTTP/1.1: as trailers of a chunked body). */
 void exchange_end(struct exchange *x, const struct belfry_http_field *trailers, size_t n);
 

@@ -130,6 +130,17 @@ struct exchange_head fields_head(struct fields *fields)
     return head;
 }
 
+int fields_status(struct fields *fields)
+{
+    const struct belfry_http_field *list = fields_list(fields);
+    int status = 0;
+    if (fields->n == 0 || !belfry_bytes_equal(list[0].name, belfry_bytes_str(":status")))
+        return 0;
+    for (size_t i = 0; i < list[0].value.len && i < 3; i++)
+        status = status * 10 + (list[0].value.data[i] - '0');
+    return status;
+}
+
 size_t fields_bytes(const struct fields *fields)
 {
     return fields->text.cap + fields->cap * sizeof(fields->list[0]);

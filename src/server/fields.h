@@ -50,6 +50,9 @@ const struct belfry_http_field *fields_list(struct fields *fields);
  * Without ":authority" the host field names the authority. */
 struct exchange_head fields_head(struct fields *fields);
 
+/* The status of a response's head, as nghttp2 has checked it: of ":status", which is first. 0: it is no such head. */
+int fields_status(struct fields *fields);
+
 size_t fields_bytes(const struct fields *fields); /* allocated */
 
 /* True for fields that speak of one connection and not of the request (RFC 9113, 8.2.2), for pseudo-headers, and for

@@ -43,7 +43,7 @@ enum kfront_way {
 /* Why a request is passed on. The names of metrics: kfront_kind_name(). */
 enum kfront_kind {
     KFRONT_WRITE,
-    KFRONT_CONSISTENT, /* a get or list of a followed resource that must be consistent, or continues one of upstream's */
+    KFRONT_CONSISTENT, /* a get or list of a followed resource that must be consistent, or continues upstream's */
     KFRONT_FORM,       /* in a form, or with a selector or option, that is not made here */
     KFRONT_DOCUMENT,   /* discovery, OpenAPI */
     KFRONT_OTHER,      /* of another resource, of a subresource, or of none */

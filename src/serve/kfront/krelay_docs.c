@@ -109,8 +109,8 @@ struct krelay_doc *krelay_docs_find(struct krelay_docs *docs, struct belfry_byte
 
 /* ---- drafts ---- */
 
-/* Fields that describe the document, whoever asks for it. */
-static bool is_described_by(struct belfry_bytes name)
+/* They are the same for everybody who asks. */
+bool krelay_doc_describes(struct belfry_bytes name)
 {
     static const char *const names[] = {"content-type",  "content-encoding", "etag",           "vary",
                                         "last-modified", "cache-control",    "x-varied-accept"};
@@ -124,7 +124,7 @@ static enum belfry_err take_fields(struct krelay_doc *doc, const struct belfry_h
 {
     enum belfry_err err = BELFRY_OK;
     for (size_t i = 0; i < n && err == BELFRY_OK; i++)
-        if (is_described_by(fields[i].name))
+        if (krelay_doc_describes(fields[i].name))
             err = fields_add(&doc->fields, fields[i].name, fields[i].value);
     return err;
 }

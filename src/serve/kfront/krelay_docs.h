@@ -56,6 +56,9 @@ struct belfry_bytes krelay_doc_body(const struct krelay_doc *doc);
 /* The fields that describe it (content-type, etag, ...), without content-length. Lent. */
 const struct belfry_http_field *krelay_doc_fields(struct krelay_doc *doc, size_t *out_n);
 
+/* Is this one of those fields? */
+bool krelay_doc_describes(struct belfry_bytes name);
+
 /* Does the value of an If-None-Match name this ETag? */
 bool krelay_doc_matches(struct belfry_bytes if_none_match, struct belfry_bytes etag);
 

@@ -95,12 +95,12 @@ static enum belfry_err add_forwarded(const struct exchange_head *head, const str
     return err;
 }
 
-enum belfry_err krelay_head_take(const struct exchange_head *head, const struct client_address *client,
-                                 struct fields *out)
+enum belfry_err krelay_head_take(const struct exchange_head *head, const char *without,
+                                 const struct client_address *client, struct fields *out)
 {
     enum belfry_err err = BELFRY_OK;
     for (size_t i = 0; i < head->n_fields && err == BELFRY_OK; i++)
-        if (goes_up(head, &head->fields[i]))
+        if (goes_up(head, &head->fields[i]) && (without == NULL || !is_name(head->fields[i].name, without)))
             err = fields_add(out, head->fields[i].name, head->fields[i].value);
     return err == BELFRY_OK ? add_forwarded(head, client, out) : err;
 }

@@ -19,9 +19,9 @@
 
 #include "server/fields.h"
 
-/* Adds the fields that go up. Errors: BELFRY_ERR_NOMEM. */
-BELFRY_NODISCARD enum belfry_err krelay_head_take(const struct exchange_head *head, const struct client_address *client,
-                                                  struct fields *out);
+/* Adds the fields that go up, but for those of the name `without` (NULL: none). Errors: BELFRY_ERR_NOMEM. */
+BELFRY_NODISCARD enum belfry_err krelay_head_take(const struct exchange_head *head, const char *without,
+                                                  const struct client_address *client, struct fields *out);
 
 /* Does this field of the answer come back? */
 bool krelay_head_returns(struct belfry_bytes name, struct belfry_bytes value);

@@ -21,7 +21,7 @@ static enum belfry_err take(const char *const *lines, const struct client_addres
     size_t at = 0;
     fields_init(&fields);
     fakeexchange_head(&head, "GET", "/api", lines);
-    enum belfry_err err = krelay_head_take(&head.head, from, &fields);
+    enum belfry_err err = krelay_head_take(&head.head, "if-none-match", from, &fields);
     const struct belfry_http_field *list = fields_list(&fields);
     text[0] = '\0';
     for (size_t i = 0; i < fields.n && err == BELFRY_OK; i++)
@@ -44,7 +44,8 @@ static void credentials_go_up_as_they_came_and_fields_of_the_connection_do_not(v
     expect((const char *const[]){"host: tier", "authorization: Basic YTpi", "connection: close, X-Mine ", "x-mine: 1",
                                  "accept: a", "accept: b", "expect: 100-continue", "keep-alive: 1",
                                  "transfer-encoding: chunked", "te: gzip", "impersonate-user: u", "belfry-user: \"x\"",
-                                 "x-remote-user: root", "x-remote-group: system:masters", "content-type: c", NULL},
+                                 "x-remote-user: root", "x-remote-group: system:masters", "content-type: c",
+                                 "if-none-match: x", NULL},
            &local, "authorization: Basic YTpi\naccept: a\naccept: b\nimpersonate-user: u\ncontent-type: c\n");
 }
 

@@ -234,18 +234,6 @@ static bool relay_call_keep(struct relay_call *call, struct belfry_buf *buf, str
 
 /* ---- down: the response ---- */
 
-/* Of ":status", which is first; nghttp2 has checked that it is three digits. */
-static int status_of_block(struct fields *block)
-{
-    const struct belfry_http_field *list = fields_list(block);
-    int status = 0;
-    if (block->n == 0 || !belfry_bytes_equal(list[0].name, belfry_bytes_str(":status")))
-        return 0;
-    for (size_t i = 0; i < list[0].value.len && i < 3; i++)
-        status = status * 10 + (list[0].value.data[i] - '0');
-    return status;
-}
-
 static void on_up_field(struct uplink_call *up, struct belfry_bytes name, struct belfry_bytes value, void *user)
 {
     struct relay_call *call = user;
@@ -261,15 +249,10 @@ static void on_up_field(struct uplink_call *up, struct belfry_bytes name, struct
     call->failed = fields_add(&call->block, name, value);
 }
 
-/* Writes as much as there is room for. Asks for room until there is too little, so that `writable` will come. */
+/* Writes as much as there is room for. */
 static size_t relay_call_write(struct relay_call *call, struct belfry_bytes bytes)
 {
-    size_t written = 0, room;
-    while (written < bytes.len && (room = exchange_room(call->x)) > 0) {
-        size_t n = bytes.len - written < room ? bytes.len - written : room;
-        exchange_write(call->x, bytes.data + written, n);
-        written += n;
-    }
+    size_t written = exchange_pour(call->x, bytes);
     call->calls->stats.bytes_down += written;
     return written;
 }
@@ -335,7 +318,7 @@ static void relay_call_upstream_ended(struct relay_call *call, enum call_end end
 /* Passes on the head of the response. `last`: the response has no body. */
 static void relay_call_pass_head(struct relay_call *call, bool last)
 {
-    int status = status_of_block(&call->block);
+    int status = fields_status(&call->block);
     const struct belfry_http_field *list = fields_list(&call->block);
     struct exchange *x = call->x;
     if (last) {
