@@ -32,11 +32,11 @@
     "\"client\":\"10.0.0.9\"},\"requests\":{\"used\":1240,\"limit\":2240,\"refused\":1242,\"ended\":1243," \
     "\"largest\":1244,\"client\":\"10.0.0.9\"},\"watchers\":{\"used\":1250,\"limit\":2250,\"refused\":1252," \
     "\"ended\":1253,\"largest\":1254,\"client\":\"10.0.0.9\"},\"calls\":{\"used\":1260,\"limit\":2260," \
-    "\"refused\":1262,\"ended\":1263,\"largest\":1264,\"client\":\"10.0.0.9\"," \
-    "\"trouble\":\"calls: clients refused or ended in the last minute in 1 of 2 workers; 55 % of 2260 in " \
-    "use; 10.0.0.9 holds most, 55 %\"},\"call_bytes\":{\"used\":1270,\"limit\":2270,\"refused\":1272," \
-    "\"ended\":1273,\"largest\":1274,\"client\":\"10.0.0.9\"},\"lists\":{\"used\":1280,\"limit\":2280," \
-    "\"refused\":1282,\"ended\":1283,\"largest\":1284,\"client\":\"10.0.0.9\"}},"
+    "\"refused\":1262,\"ended\":1263,\"largest\":1264,\"client\":\"10.0.0.9\",\"trouble\":\"calls: clients " \
+    "refused or ended in the last minute in 1 of 2 workers; 55 % of 2260 in use; 10.0.0.9 holds most, 55 " \
+    "%\"},\"call_bytes\":{\"used\":1270,\"limit\":2270,\"refused\":1272,\"ended\":1273,\"largest\":1274," \
+    "\"client\":\"10.0.0.9\"},\"lists\":{\"used\":1280,\"limit\":2280,\"refused\":1282,\"ended\":1283," \
+    "\"largest\":1284,\"client\":\"10.0.0.9\"}},"
 
 #define NUMBERS_JSON_SUMMARY \
     "\"summary\":{\"checks\":[{\"name\":\"upstream\",\"ok\":true},{\"name\":\"lag\",\"ok\":false," \
@@ -49,20 +49,23 @@
     "\"proxy_head\":1214,\"flood\":1209,\"stream_memory\":0,\"connection_memory\":0,\"unfinished_largest\":0," \
     "\"unfinished_greeting\":0,\"unfinished_handshake\":0,\"unfinished_head\":0,\"unread\":0,\"relay\":1302," \
     "\"relay_memory\":0,\"unfinished_call\":0,\"host\":0,\"grpc_over_http1\":0,\"unfinished_health\":0," \
-    "\"belfry_user\":0,\"malformed_json\":0},\"memory\":{\"log\":268435456,\"watchers\":1009,\"requests\":0," \
+    "\"belfry_user\":0,\"malformed_json\":0,\"kube_upgrade\":2015,\"kube_certificate\":0," \
+    "\"kube_impersonation\":0,\"kube_circle\":0,\"kube_front\":0,\"kube_relay\":0,\"kube_relay_memory\":0," \
+    "\"kube_unfinished\":0,\"kube_unread\":0},\"memory\":{\"log\":268435456,\"watchers\":1009,\"requests\":0," \
     "\"connections\":1204,\"kernel\":1205,\"relay\":0,\"rights\":0,\"kube_forms\":1612,\"kube_watches\":1613," \
-    "\"sse_streams\":1911},\"latency\":{\"buckets\":[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16],\"count\":136," \
-    "\"sum_s\":0.75},\"worker\":{\"position\":48120730,\"turns\":99,\"longest_turn_us\":1800}," \
-    "\"core\":{\"streams\":1000,\"watchers\":1001,\"nodes\":1002,\"riding\":1003,\"waiting\":1004," \
-    "\"boarded\":1005,\"stalled\":1006,\"solo\":1007,\"parked\":1008,\"riding_parked\":3,\"bytes\":1009," \
-    "\"batches\":1010,\"deliveries\":1011,\"written\":1012,\"fetches\":1013,\"rows_swept\":1014," \
-    "\"handovers\":1015,\"parks\":1016,\"unparks\":1017,\"overslept\":1018,\"cuts\":1019,\"extents\":1020," \
-    "\"fragments\":1021,\"packed\":1022,\"compacted\":1023,\"progress\":1024},\"watch\":{\"streams\":1100," \
-    "\"asking\":1101,\"opened\":1102,\"requests\":1113,\"creates\":1114,\"cancels\":1115,\"progress\":1116," \
-    "\"refused\":1117,\"expelled\":1118},\"inbound\":{\"connections\":1200,\"http1\":1201,\"http2\":1202," \
-    "\"tls\":1203,\"bytes\":1204,\"kernel_bytes\":1205,\"accepted\":1206,\"closed\":1207,\"dead\":1208," \
-    "\"ended_certificates\":1213,\"refused_handshakes\":0,\"refused_heads\":1214,\"full_handshakes\":0," \
-    "\"resumed_handshakes\":0,\"refused_floods\":1209,\"bytes_in\":1210,\"bytes_out\":1211,\"writes\":1212}," \
+    "\"sse_streams\":1911,\"kube_documents\":0,\"kube_relays\":0},\"latency\":{\"buckets\":[0,1,2,3,4,5,6,7," \
+    "8,9,10,11,12,13,14,15,16],\"count\":136,\"sum_s\":0.75},\"worker\":{\"position\":48120730,\"turns\":99," \
+    "\"longest_turn_us\":1800},\"core\":{\"streams\":1000,\"watchers\":1001,\"nodes\":1002,\"riding\":1003," \
+    "\"waiting\":1004,\"boarded\":1005,\"stalled\":1006,\"solo\":1007,\"parked\":1008,\"riding_parked\":3," \
+    "\"bytes\":1009,\"batches\":1010,\"deliveries\":1011,\"written\":1012,\"fetches\":1013," \
+    "\"rows_swept\":1014,\"handovers\":1015,\"parks\":1016,\"unparks\":1017,\"overslept\":1018,\"cuts\":1019," \
+    "\"extents\":1020,\"fragments\":1021,\"packed\":1022,\"compacted\":1023,\"progress\":1024}," \
+    "\"watch\":{\"streams\":1100,\"asking\":1101,\"opened\":1102,\"requests\":1113,\"creates\":1114," \
+    "\"cancels\":1115,\"progress\":1116,\"refused\":1117,\"expelled\":1118}," \
+    "\"inbound\":{\"connections\":1200,\"http1\":1201,\"http2\":1202,\"tls\":1203,\"bytes\":1204," \
+    "\"kernel_bytes\":1205,\"accepted\":1206,\"closed\":1207,\"dead\":1208,\"ended_certificates\":1213," \
+    "\"refused_handshakes\":0,\"refused_heads\":1214,\"full_handshakes\":0,\"resumed_handshakes\":0," \
+    "\"refused_floods\":1209,\"bytes_in\":1210,\"bytes_out\":1211,\"writes\":1212}," \
     "\"relay\":{\"running\":1300,\"relayed\":1301,\"refused\":1302,\"failed\":1303,\"bytes_up\":1304," \
     "\"bytes_down\":1305,\"inquiries\":1306,\"inquiries_relayed\":1307}," \
     "\"reads\":{\"replica_linearizable\":1310,\"replica_serializable\":1311,\"upstream_linearizable\":1312," \
@@ -79,7 +82,10 @@
     "\"skipped\":1709},\"fence\":{\"asked\":1800,\"questions\":1801,\"failed\":1802}," \
     "\"sse\":{\"streams\":1900,\"opened\":1901,\"messages\":1902,\"snapshots\":1903,\"resets\":1904," \
     "\"later\":1905,\"refused\":1906,\"expelled\":1907,\"slow\":1908,\"forms_made\":1909," \
-    "\"forms_shared\":1910,\"bytes\":1911}},"
+    "\"forms_shared\":1910,\"bytes\":1911},\"kfront\":{\"answered\":2000,\"running\":2001,\"write\":2002," \
+    "\"consistent\":2003,\"form\":2004,\"document\":2005,\"other\":2006,\"watch\":2007,\"copies_sent\":2008," \
+    "\"documents\":2009,\"repeated\":2010,\"failed\":2011,\"cut\":2012,\"bytes_up\":2013,\"bytes_down\":2014," \
+    "\"refused_upgrades\":2015}},"
 
 #define NUMBERS_JSON_WORKERS \
     "\"workers\":[{\"answered\":true,\"position\":48120730,\"turns\":99,\"longest_turn_us\":1800," \
@@ -119,8 +125,11 @@
     "\"skipped\":1709},\"fence\":{\"asked\":1800,\"questions\":1801,\"failed\":1802}}," \
     "\"sse\":{\"streams\":1900,\"opened\":1901,\"messages\":1902,\"snapshots\":1903,\"resets\":1904," \
     "\"later\":1905,\"refused\":1906,\"expelled\":1907,\"slow\":1908,\"forms_made\":1909," \
-    "\"forms_shared\":1910,\"bytes\":1911},\"latency\":{\"buckets\":[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15," \
-    "16],\"count\":136,\"sum_s\":0.75}},{\"answered\":false}]}\n"
+    "\"forms_shared\":1910,\"bytes\":1911},\"front\":{\"answered\":2000,\"running\":2001,\"write\":2002," \
+    "\"consistent\":2003,\"form\":2004,\"document\":2005,\"other\":2006,\"watch\":2007,\"copies_sent\":2008," \
+    "\"documents\":2009,\"repeated\":2010,\"failed\":2011,\"cut\":2012,\"bytes_up\":2013,\"bytes_down\":2014," \
+    "\"refused_upgrades\":2015},\"latency\":{\"buckets\":[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]," \
+    "\"count\":136,\"sum_s\":0.75}},{\"answered\":false}]}\n"
 /* clang-format on */
 
 static inline const char *numbers_json(void)

@@ -15,6 +15,7 @@
 #include "serve/admin/pools.h"
 #include "serve/admin/tree.h"
 #include "serve/etcd/watch.h"
+#include "serve/kfront/kfront.h"
 #include "serve/kube/kube.h"
 #include "serve/reads/reads.h"
 #include "serve/relay/relay.h"
@@ -49,6 +50,7 @@ struct worker_numbers { /* of one worker thread */
     struct kube_stats kube; /* this and the next: zeroes where no resource is served */
     struct kube_lists_stats kube_lists;
     struct fence_stats fence;
+    struct kfront_stats kfront; /* zeroes in front of etcd */
     struct latency latency;
     int64_t position;
     uint64_t turns, longest_turn_us; /* longest since the last gathering */

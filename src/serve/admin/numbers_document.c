@@ -1,11 +1,16 @@
 /* src/serve/admin/numbers_document.c */
 #include "serve/admin/numbers_document.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "serve/admin/summary.h"
 #include "json/json.h"
+
+static_assert(KFRONT_WRITE == 0 && KFRONT_CONSISTENT == 1 && KFRONT_FORM == 2 && KFRONT_DOCUMENT == 3 &&
+                  KFRONT_OTHER == 4 && KFRONT_WATCH == 5 && KFRONT_KINDS == 6,
+              "numbers_table.h names each of kfront.relay.passed");
 
 /* The members of a part; `base` is the tier_numbers or worker_numbers that it is in. */
 static void write_members(struct belfry_json *json, const char *part, const void *base)
@@ -123,6 +128,7 @@ static void write_worker(struct belfry_json *json, const struct worker_numbers *
         write_part(json, "uplink", "UPLINK", w);
         write_kube(json, w);
         write_part(json, "sse", "SSE", w);
+        write_part(json, "front", "KFRONT", w);
         write_latency(json, &w->latency);
     }
     belfry_json_close(json, '}');

@@ -142,6 +142,17 @@ static void fill_worker(struct worker_numbers *w)
                                 .forms_made = 1909,
                                 .forms_shared = 1910,
                                 .bytes = 1911};
+    w->kfront = (struct kfront_stats){.answered = 2000,
+                                      .relay = {.running = 2001,
+                                                .passed = {2002, 2003, 2004, 2005, 2006, 2007},
+                                                .copies_sent = 2008,
+                                                .documents = 2009,
+                                                .repeated = 2010,
+                                                .failed = 2011,
+                                                .cut = 2012,
+                                                .bytes_up = 2013,
+                                                .bytes_down = 2014},
+                                      .refused_upgrades = 2015};
     for (size_t i = 0; i <= LATENCY_BUCKETS; i++)
         w->latency.buckets[i] = i;
     w->latency.count = 136;

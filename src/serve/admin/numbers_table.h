@@ -418,9 +418,55 @@
       "Times that a stream used a message that was already made.") \
     X(SUM, sse.bytes, bytes, JSON, "belfry_memory_bytes", GAUGE, NULL, "pool=\"sse_streams\"")
 
+/* In front of Kubernetes' API. The places of kfront.relay.passed are those of enum kfront_kind. */
+#define NUMBERS_KFRONT(X) \
+    X(SUM, kfront.answered, answered, JSON, "belfry_kube_answered_total", COUNTER, \
+      "Requests of Kubernetes' API that were answered from what the tier follows.") \
+    X(SUM, kfront.relay.running, running, JSON, "belfry_kube_relays", GAUGE, \
+      "Requests under way that the API server answers.") \
+    X(SUM, kfront.relay.passed[0], write, JSON, "belfry_kube_relayed_total", COUNTER, \
+      "Requests that were passed on to the API server, by kind.", "kind=\"write\"") \
+    X(SUM, kfront.relay.passed[1], consistent, JSON, "belfry_kube_relayed_total", COUNTER, NULL, \
+      "kind=\"consistent\"") \
+    X(SUM, kfront.relay.passed[2], form, JSON, "belfry_kube_relayed_total", COUNTER, NULL, "kind=\"form\"") \
+    X(SUM, kfront.relay.passed[3], document, JSON, "belfry_kube_relayed_total", COUNTER, NULL, \
+      "kind=\"document\"") \
+    X(SUM, kfront.relay.passed[4], other, JSON, "belfry_kube_relayed_total", COUNTER, NULL, "kind=\"other\"") \
+    X(SUM, kfront.relay.passed[5], watch, JSON, "belfry_kube_relayed_total", COUNTER, NULL, "kind=\"watch\"") \
+    X(SUM, kfront.relay.copies_sent, copies_sent, JSON, "belfry_kube_copies_sent_total", COUNTER, \
+      "Documents of discovery and OpenAPI that were sent as copies, after the API server had answered 304.") \
+    X(SUM, kfront.relay.documents, documents, JSON, "belfry_kube_documents", GAUGE, \
+      "Documents of discovery and OpenAPI of which there is a copy.") \
+    X(SUM, kfront.relay.document_bytes, -, HIDDEN, "belfry_memory_bytes", GAUGE, NULL, "pool=\"kube_documents\"") \
+    X(SUM, kfront.relay.held_bytes, -, HIDDEN, "belfry_memory_bytes", GAUGE, NULL, "pool=\"kube_relays\"") \
+    X(SUM, kfront.relay.held_peak, -, HIDDEN, "belfry_memory_peak_bytes", GAUGE, NULL, "pool=\"kube_relays\"") \
+    X(SUM, kfront.relay.repeated, repeated, JSON, "belfry_kube_relays_repeated_total", COUNTER, \
+      "Requests that were sent again because an API server had certainly not processed them.") \
+    X(SUM, kfront.relay.failed, failed, JSON, "belfry_kube_relays_failed_total", COUNTER, \
+      "Requests that the API server did not answer, by what became of them.", "end=\"status\"") \
+    X(SUM, kfront.relay.cut, cut, JSON, "belfry_kube_relays_failed_total", COUNTER, NULL, "end=\"cut\"") \
+    X(SUM, kfront.relay.bytes_up, bytes_up, JSON, "belfry_kube_relayed_up_bytes_total", COUNTER, \
+      "Bytes of bodies passed on to the API server.") \
+    X(SUM, kfront.relay.bytes_down, bytes_down, JSON, "belfry_kube_relayed_down_bytes_total", COUNTER, \
+      "Bytes of bodies passed on to clients.") \
+    X(SUM, kfront.refused_upgrades, refused_upgrades, JSON, "belfry_rejected_total", COUNTER, NULL, \
+      "reason=\"kube_upgrade\"") \
+    X(SUM, kfront.refused_certificates, -, HIDDEN, "belfry_rejected_total", COUNTER, NULL, \
+      "reason=\"kube_certificate\"") \
+    X(SUM, kfront.refused_impersonations, -, HIDDEN, "belfry_rejected_total", COUNTER, NULL, \
+      "reason=\"kube_impersonation\"") \
+    X(SUM, kfront.refused_circles, -, HIDDEN, "belfry_rejected_total", COUNTER, NULL, "reason=\"kube_circle\"") \
+    X(SUM, kfront.refused, -, HIDDEN, "belfry_rejected_total", COUNTER, NULL, "reason=\"kube_front\"") \
+    X(SUM, kfront.relay.refused, -, HIDDEN, "belfry_rejected_total", COUNTER, NULL, "reason=\"kube_relay\"") \
+    X(SUM, kfront.relay.over_memory, -, HIDDEN, "belfry_rejected_total", COUNTER, NULL, \
+      "reason=\"kube_relay_memory\"") \
+    X(SUM, kfront.relay.late, -, HIDDEN, "belfry_rejected_total", COUNTER, NULL, "reason=\"kube_unfinished\"") \
+    X(SUM, kfront.relay.unread, -, HIDDEN, "belfry_rejected_total", COUNTER, NULL, "reason=\"kube_unread\"")
+
 #define NUMBERS_PARTS(P) \
     P(UPSTREAM) P(FOLLOWER) P(REPLICA) P(LOG) P(LISTENERS) P(TIER) P(WORKER) P(CORE) P(WATCH) \
-    P(INBOUND) P(RELAY) P(READS) P(PERMIT) P(VOUCH) P(UPLINK) P(KUBE) P(LISTS) P(FENCE) P(ROUTE) P(GATEWAY) P(SSE)
+    P(INBOUND) P(RELAY) P(READS) P(PERMIT) P(VOUCH) P(UPLINK) P(KUBE) P(LISTS) P(FENCE) P(ROUTE) P(GATEWAY) P(SSE) \
+    P(KFRONT)
 /* clang-format on */
 
 #endif
