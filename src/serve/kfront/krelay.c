@@ -514,7 +514,8 @@ static enum belfry_err krelay_call_take_turn(struct krelay_call *call)
         return krelay_call_send(call);
     uint64_t now = belfry_clock_ms();
     krelay_call_move_to(call, TURNING);
-    call->turn_ms = now + krelay->opts.turn_ms;
+    if (!call->lasts)
+        call->turn_ms = now + krelay->opts.turn_ms;
     relay_alarm_set(&krelay->alarm, call->turn_ms, now);
     return BELFRY_OK;
 }

@@ -7,7 +7,8 @@
  * of its own answer, and nobody else's.
  *
  * A request waits for a turn, so that thousands that begin at once do not hold up everybody's (relay_turns.h). It has
- * the turn until its answer begins; one that may last for ever (a watch, a log, a proxy) for KRELAY_OPENING_MS at most.
+ * the turn until its answer begins. A request that may last for ever (a watch, a log, a proxy) has it for
+ * KRELAY_OPENING_MS at most, and waits for it as long as it takes.
  *
  * How a request ends that has no answer of the API server:
  *

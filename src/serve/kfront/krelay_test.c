@@ -454,7 +454,7 @@ static void one_client_gets_half_of_the_turns_and_others_the_rest(void **state)
 static void watches_that_upstream_is_slow_to_begin_take_their_turns(void **state)
 {
     (void)state;
-    make_krelay(NULL, NULL);
+    make_krelay(&(struct krelay_opts){.turn_ms = 100}, NULL); /* they wait longer than that */
     static struct fakeexchange peers[KRELAY_OPENINGS + 4];
     for (size_t i = 0; i < KRELAY_OPENINGS + 4; i++) {
         fakeexchange_init(&peers[i], EXCHANGE_ROOM);

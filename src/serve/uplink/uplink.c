@@ -411,6 +411,7 @@ enum belfry_err uplink_create(const struct uplink_opts *opts, struct uplink **ou
 {
     struct uplink *uplink = calloc(1, sizeof(*uplink));
     bool *barred = calloc(opts->n_endpoints, sizeof(*barred));
+    uint32_t full_ms = opts->is_kube ? UPLINK_KUBE_MS : UPLINK_FULL_MS;
     struct belfry_pool_opts pool = {.loop = opts->loop,
                                     .dns = opts->dns,
                                     .tls = opts->tls,
@@ -427,7 +428,7 @@ enum belfry_err uplink_create(const struct uplink_opts *opts, struct uplink **ou
                                     .log = opts->log,
                                     .words = &words,
                                     .wait_ms = UPLINK_WAIT_MS,
-                                    .full_ms = opts->full_ms != 0 ? opts->full_ms : UPLINK_FULL_MS,
+                                    .full_ms = opts->full_ms != 0 ? opts->full_ms : full_ms,
                                     .max_conns = opts->max_conns != 0 ? opts->max_conns : UPLINK_CONNS};
     if (uplink == NULL || barred == NULL ||
         belfry_pool_create(&pool, &pool_events, uplink, &uplink->pool) != BELFRY_OK) {

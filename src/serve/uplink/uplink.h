@@ -7,7 +7,7 @@
  * to the same endpoint while it can be reached: its pin (exchange_conn.pin) is 1 + the endpoint's number; calls without
  * a pin take turns. A call is never sent twice: it waits until a connection is up, and from the time its HEADERS were
  * pulled it stays or falls with that connection. A call for which no endpoint can be reached for UPLINK_WAIT_MS ends
- * with UNAVAILABLE. When no stream has become free for UPLINK_FULL_MS, because all of them are long, the calls that
+ * with UNAVAILABLE. When no stream has become free for `full_ms`, because all of them are long, the calls that
  * wait get another connection to that endpoint. At most UPLINK_CONNS connections, and UPLINK_CALLS calls.
  *
  * Flow control: the connection's window is given back as bytes arrive; a call's own with uplink_taken(): one stalled
@@ -40,6 +40,7 @@
 
 #define UPLINK_WAIT_MS 4000 /* under the 5 s that etcdctl waits, so that it is told why */
 #define UPLINK_FULL_MS 1000
+#define UPLINK_KUBE_MS 100 /* the same with is_kube: most streams are watches, which last */
 #define UPLINK_CONNS   64
 #define UPLINK_CALLS   100000
 #define UPLINK_WINDOW  (256 * 1024) /* of each stream */
@@ -55,7 +56,7 @@ struct uplink_opts {
     size_t n_endpoints;
     struct belfry_tls *tls; /* may be NULL */
     uint32_t dial_timeout_ms;
-    uint32_t full_ms; /* 0: UPLINK_FULL_MS */
+    uint32_t full_ms; /* 0: UPLINK_FULL_MS, or UPLINK_KUBE_MS */
     size_t max_conns; /* 0: UPLINK_CONNS */
     const char *via;  /* our name as a word (via.h), which every call gets behind those it has; NULL: none. Lent */
     const char *base; /* goes in front of every path; without a slash at its end. NULL: none. Lent */
