@@ -11,15 +11,14 @@
 #include "server/grpc_answer.h"
 
 #define NO_UPGRADE                                                                                                     \
-    "belfry: this tier does not pass on exec, attach, port-forward and other upgrades of a connection: connect to "    \
-    "the "                                                                                                             \
-    "API server for them"
+    "belfry: this tier does not pass on exec, attach, port-forward and other upgrades of a connection: "               \
+    "connect to the API server (kube-apiserver) for them"
 #define NO_CERTIFICATE                                                                                                 \
     "belfry: a client certificate cannot be passed on to the API server: send a token (Authorization: Bearer), or "    \
     "connect to the API server"
 #define NO_IMPERSONATION                                                                                               \
-    "belfry: impersonation is not possible for what this tier answers by itself: omit resourceVersion, or connect to " \
-    "the API server"
+    "belfry: impersonation is not possible for what this tier answers by itself: omit resourceVersion, or connect "    \
+    "to the API server"
 #define READ_ONLY "belfry: this listener is read-only"
 
 struct kfront {
