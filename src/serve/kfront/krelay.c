@@ -391,13 +391,19 @@ static void krelay_call_fail_begin(struct krelay_call *call, enum belfry_err err
 static void krelay_call_fail_lost(struct krelay_call *call, const struct uplink_end *end)
 {
     char why[WHY_BYTES];
-    bool may_repeat = call->is_safe || end->unprocessed;
+    const char *reason = end->lost ? end->why : "it reset the request";
+    enum kube_reason as = KUBE_SERVICE_UNAVAILABLE;
+    if (end->unprocessed) {
+        snprintf(why, sizeof(why), "belfry: the API server cannot be reached: %s", reason);
+    } else if (call->is_safe) {
+        snprintf(why, sizeof(why), "belfry: the API server was lost before it answered: %s", reason);
+    } else {
+        snprintf(why, sizeof(why), "belfry: the API server was lost, and the request may have been carried out: %s",
+                 reason);
+        as = KUBE_TIMEOUT;
+    }
     call->krelay->stats.failed++;
-    snprintf(why, sizeof(why), "belfry: the API server %s: %s%s",
-             end->unprocessed ? "cannot be reached" : "was lost before it answered",
-             end->lost ? end->why : "it reset the request",
-             may_repeat ? "" : "; the request may have been carried out");
-    krelay_call_fail(call, may_repeat ? KUBE_SERVICE_UNAVAILABLE : KUBE_TIMEOUT, why);
+    krelay_call_fail(call, as, why);
 }
 
 static void on_up_closed(struct uplink_call *up, const struct uplink_end *end, void *user)

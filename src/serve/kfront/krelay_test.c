@@ -731,10 +731,44 @@ static enum belfry_err scenario(void)
     return err;
 }
 
+static enum belfry_err write_scenario(void)
+{
+    bed.is_kube = true;
+    bed.members[0] = upstream_create(NULL);
+    fakeexchange_init(&fake, 2);
+    enum belfry_err err = open_bed();
+    if (err == BELFRY_OK)
+        err = open_krelay(NULL);
+    if (err == BELFRY_OK) {
+        begin_write();
+        fakeexchange_send(&fake, "{}", 2);
+        fakeexchange_half_close(&fake);
+        uint64_t end = belfry_clock_ms() + SOON_MS;
+        bool answered = false;
+        while (!has_ended() && belfry_clock_ms() < end) {
+            turn();
+            if (!answered && upstream_count(bed.members[0]) > 0) {
+                answered = true;
+                upstream_head(bed.members[0], 0, plain_head, false);
+                upstream_data(bed.members[0], 0, "{made}", 6);
+                upstream_trailers(bed.members[0], 0, (const char *const[]){"x", "1", NULL});
+            }
+            if (fake.lost)
+                fakeexchange_gone(&fake);
+            else if (!has_ended() && fake.status != 0)
+                fakeexchange_make_room(&fake, 2);
+        }
+        err = fake.state == FAKEEXCHANGE_ENDED && fake.status == 200 ? BELFRY_OK : BELFRY_ERR_NOMEM;
+    }
+    close_krelay();
+    return err;
+}
+
 static void without_memory_a_request_ends_and_nothing_leaks(void **state)
 {
     (void)state;
     assert_true(refuse_sweep(scenario) > 10);
+    assert_true(refuse_sweep(write_scenario) > 10);
 }
 
 #define TEST(name) cmocka_unit_test_teardown(name, teardown)
