@@ -16,6 +16,8 @@
  *
  * gRPC is refused with 12.
  *
+ * It has timers of its own: there is nothing to call after a turn.
+ *
  * Thread: owner (the worker's). Destroyed before uplink, and before the services that were added.
  */
 #ifndef BELFRY_SERVE_KFRONT_KFRONT_H
@@ -30,7 +32,7 @@
 struct kfront;
 
 struct kfront_opts {
-    struct uplink *uplink; /* with is_kube, and `name` for its via */
+    struct uplink *uplink; /* with is_kube, `name` for its via, and TLS without a certificate (uplink.h) */
     const char *name;      /* the tier's, as a word (via.h); lent */
     struct hosts *hosts;   /* lent; NULL: every name is allowed */
     uint64_t (*now)(void *user);
