@@ -115,10 +115,11 @@ static const struct kfront_followed *find(const struct kube_target *target, cons
     return NULL;
 }
 
-/* Does the path fit the resource's scope? */
+/* Does the path fit the resource's scope? A watch of one object by its path is an old form, of which only the API
+ * server knows what it means. */
 static bool fits(const struct kube_target *target, const struct kube_resource *resource)
 {
-    if (target->subresource.len > 0)
+    if (target->subresource.len > 0 || (target->verb == KUBE_VERB_WATCH && target->name.len > 0))
         return false;
     if (!resource->namespaced)
         return target->namespace.len == 0;

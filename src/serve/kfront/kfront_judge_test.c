@@ -137,6 +137,7 @@ static void watches_of_followed_resources_are_answered(void **state)
            {GET(WIDGETS "?watch=true&resourceVersion=9&allowWatchBookmarks=true"), ANSWERED},
            {GET(WIDGETS "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"), ANSWERED},
            {GET("/apis/demo.io/v1/watch/namespaces/n/widgets"), ANSWERED},
+           {GET("/apis/demo.io/v1/watch/namespaces/n/widgets/a"), PASSED_LASTING(KFRONT_WATCH)},
            {GET(WIDGETS "?watch=1&sendInitialEvents=true"), PASSED_LASTING(KFRONT_WATCH)},
            {GET("/api/v1/pods?watch=1"), PASSED_LASTING(KFRONT_WATCH)},
            {GET("/api/v1/watch/pods"), PASSED_LASTING(KFRONT_WATCH)});
