@@ -44,7 +44,7 @@
 #define PERMIT_KEPT_BYTES (256 * 1024 * 1024) /* of rights_stats.bytes, unless bytes_max says otherwise */
 #define PERMIT_HOLDER     96                  /* bytes that a question counts for, besides its own: its asker's */
 #define PERMIT_PERIOD_MS  10000
-#define PERMIT_LISTENERS  4
+#define PERMIT_LISTENERS  204 /* a service of each of 200 followed resources, and those of etcd's dialects */
 
 struct permit;
 struct permit_question;

@@ -720,6 +720,19 @@ static void with_auth_off_nothing_is_kept_and_auth_is_asked_about_while_streams_
     assert_int_equal(etcd.n_status, n);
 }
 
+static void every_listener_hears_of_the_regime(void **state)
+{
+    (void)state;
+    static char users[PERMIT_LISTENERS];
+    make_permit((struct etcd){0});
+    n_regimes = 0;
+    for (size_t i = 0; i < PERMIT_LISTENERS; i++)
+        permit_listen(permit, on_regime, &users[i]);
+    permit_unlisten(permit, &users[7]);
+    drive_until(permit_auth(permit, belfry_clock_ms()) == PERMIT_AUTH_OFF);
+    assert_int_equal(n_regimes, PERMIT_LISTENERS - 1);
+}
+
 /* Between the timers of a turn and its sockets, as a request that comes by the sockets. */
 static void on_join_before_sockets(uv_prepare_t *prepare)
 {
@@ -906,6 +919,7 @@ int main(void)
         cmocka_unit_test_teardown(an_upstream_that_does_not_answer_pauses_the_stream_and_ends_nothing, teardown),
         cmocka_unit_test_teardown(a_question_that_is_dropped_does_not_take_the_timer_with_it, teardown),
         cmocka_unit_test_teardown(with_auth_off_nothing_is_kept_and_auth_is_asked_about_while_streams_run, teardown),
+        cmocka_unit_test_teardown(every_listener_hears_of_the_regime, teardown),
         cmocka_unit_test_teardown(a_stream_that_begins_when_an_answer_has_ended_learns_of_the_next, teardown),
         cmocka_unit_test_teardown(a_listener_says_which_streams_run_without_a_question_and_which_need_auth, teardown),
         cmocka_unit_test_teardown(a_doubt_while_streams_run_is_looked_into_immediately, teardown),
