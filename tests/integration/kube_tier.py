@@ -100,7 +100,7 @@ class KubeTier(ApiServer):
         certs = self.identity.certs
         return [binary("belfryd"), "--upstream-kube", ",".join(s.url for s in self.servers),
                 "--upstream-cacert", self.identity.cacert, "--upstream-token-file", self.token_file,
-                "--follow", ",".join(map(str, self.follow)), "--cache-dir", self.cache,
+                "--follow", ",".join(map(str, self.follow)), "--cache-dir", self.cache, "--name", os.path.basename(self.folder),
                 "--listen", f"{self.url},cert={certs.path('server.pem')},key={certs.path('server.key')}",
                 "--admin", f"http://127.0.0.1:{self.admin_port}", *self.flags]
 

@@ -250,7 +250,7 @@ def ask(server, what):
     body = gzip.decompress(answer.body) if answer.headers.get("content-encoding") == "gzip" else answer.body
     said = {"code": answer.code, "headers": {k: answer.headers[k] for k in HEADERS if k in answer.headers}}
     if answer.headers.get("content-type", "").startswith("application/json") and body:
-        said["body"] = settled(json.loads(body), what.exact) if "watch=1" not in what.query else state_of(body)
+        said["body"] = settled(json.loads(body), what.exact) if "watch=1" not in what.query or answer.code != 200 else state_of(body)
         said["is_pretty"] = b"\n  " in body
     elif answer.headers.get("content-type", "").startswith("application/yaml"):
         said["body"] = settled(yaml.safe_load(body), what.exact)

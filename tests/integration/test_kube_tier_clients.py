@@ -124,6 +124,9 @@ def test_kubectl_writes_waits_and_watches(bed, tmp_path):
 @pytest.mark.skipif(STANDS_IN, reason=needs.BY_PEER + "an API server does it")
 def test_upgrades_are_refused_with_a_reason(bed, tmp_path):
     World(bed.api, PODS).put("x", "a")
+    runs = bed.api.call("PATCH", PODS.path("x", "a") + "/status", obj={"status": {"phase": "Running"}},
+                        headers={"Content-Type": "application/merge-patch+json"})
+    assert runs.code == 200, runs.body
     kubectl = bed.kubectls(tmp_path)[1]
     for args in (["exec", "-n", "x", "a", "--", "true"], ["port-forward", "-n", "x", "a", "1:1"], ["attach", "-n", "x", "a"]):
         done = kubectl.run(*args, check=False)

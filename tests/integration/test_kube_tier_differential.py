@@ -9,9 +9,10 @@ from etcd import Cluster
 from kube_apiserver import KubeCluster
 from kube_differential import FORMS, LISTS, SELECTORS
 from kube_tier import ALL_TYPES, MAPS, PODS, STANDS_IN, WIDGETS, WIDGETS36, define, needs_servers, tier_of, wait_served
-from kube_tier_differential import (ELSEWHERE, NAMESPACES, World, ask_both, first_difference, more_forms, more_lists, of_table, of_watches,
+from kube_tier_differential import (ELSEWHERE, NAMESPACES, PROTOBUF, World, ask_both, first_difference, more_forms, more_lists, of_table, of_watches,
                                     pages, users, wait_for, watch_both, writes)
 
+OLD = [kind for kind in ALL_TYPES if kind is not WIDGETS36]  # of a server of 1.20
 SHORT = (PODS, MAPS, WIDGETS36)  # the types of a run that is not of full length
 COMPATIBILITY = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "compatibility.md")
 
@@ -33,8 +34,24 @@ def is_expired(said):
     return said.get("body", {}).get("reason") == "Expired" or [e["object"].get("reason") for e in said.get("events", ())] == ["Expired"]
 
 
+def has(code, *fields):
+    """`fields`: (name, value) of the answer, or of a Status in its body."""
+    return lambda said: said["code"] == code and all(value in (said.get(f), said.get("headers", {}).get(f), dict(said.get("body") or {}).get(f))
+                                                     for f, value in fields)
+
+
 DIFFERENCES = [
     Difference("follow-history", ["watch from 1"], is_expired, of_any=True),
+    Difference("follow-history", ["at version 1"], is_expired),
+    Difference("follow-initial-events", ["watch with the state", "watch without the state", "by label with the state"], has(200), OLD),
+    Difference("follow-exact-future", ["match exact in the future"], has(504, ("reason", "Timeout")), OLD),
+    Difference("follow-pretty", ["pretty", "for curl"], has(200, ("is_pretty", False))),
+    Difference("follow-protobuf", ["as application/vnd.kubernetes.protobuf, ", f"as {PROTOBUF};as=PartialObjectMetadataList"],
+               lambda said: said["headers"]["content-type"] == "application/json"),
+    Difference("follow-metadata-forms", ["list at 0 as application/json;as=PartialObjectMetadata;"], has(200, ("kind", "PartialObjectMetadataList"))),
+    Difference("follow-metadata-forms", ["one at 0 as application/json;as=PartialObjectMetadataList;"], has(200, ("kind", "PartialObjectMetadata"))),
+    Difference("follow-metadata-forms", ["none at 0 as application/json;as=PartialObjectMetadata"], has(404, ("reason", "NotFound"))),
+    Difference("follow-anonymous", ["by nobody"], has(401, ("reason", "Unauthorized"))),
 ]
 
 
