@@ -517,8 +517,7 @@ void resource_driver_close(struct resource_driver *driver)
     resource_follow_destroy(d->follow);
     ingest_destroy(d->ingest);
     d->is_closed = true;
-    while (!belfry_list_empty(&d->proofs))
-        resource_proof_cancel(belfry_container(d->proofs.next, struct resource_proof, node));
+    driver_answer(d, UINT64_MAX, 0);
     if (belfry_list_empty(&d->calls)) {
         driver_free_if_closed(d);
         return;

@@ -56,7 +56,7 @@ struct resource_proof {
 };
 
 /* proof->fn() is called later, once: with a version at which we have everything that etcd had when this was called, or
- * with 0 if that cannot be shown. Many questions share a proof. After resource_driver_close() no answer comes. */
+ * with 0 if that cannot be shown. Many questions share a proof. resource_driver_close() answers all with 0. */
 void resource_driver_prove(struct resource_driver *driver, struct resource_proof *proof);
 void resource_proof_cancel(struct resource_proof *proof); /* no answer will come */
 

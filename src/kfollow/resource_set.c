@@ -49,6 +49,7 @@ struct resource_set {
     struct belfry *b;
     struct belfry_libuv *on_loop; /* owned by the loop once it is closing */
     struct belfry_kube *servers[RESOURCE_SERVERS_MAX];
+    struct resource_pulse pulse; /* of all drivers */
     struct entry *entries;
     BELFRY_OWNER;
 };
@@ -126,6 +127,7 @@ static enum belfry_err entry_open_driver(struct entry *entry)
                                           .evlog = entry->evlog,
                                           .watch_s = set->opts.watch_s,
                                           .seed = set->opts.seed + entry->number,
+                                          .pulse = &set->pulse,
                                           .log = set->opts.log};
     return resource_driver_open(&driver, on_entry_changed, entry, &entry->driver);
 }
