@@ -13,12 +13,14 @@
 #include "kapi/kube_client.h"
 #include "kapi/kube_request.h"
 
-#define ANSWER_MS  5000  /* until a watch or a list begins */
-#define LIST_MS    20000 /* a server waits for its cache before it answers a list */
-#define PAGE       500   /* objects, of a list that reads etcd */
-#define PROBE_NAME "belfry-probe"
-#define PROBE_NS   "default"
-#define TRIM_ROWS  1000
+#define ANSWER_MS        5000  /* until a watch or a list begins */
+#define LIST_MS          20000 /* a server waits for its cache before it answers a list */
+#define PAGE             500   /* objects, of a list that reads etcd */
+#define HTTP_BAD_REQUEST 400
+#define HTTP_INVALID     422 /* Unprocessable Entity: a parameter is forbidden */
+#define PROBE_NAME       "belfry-probe"
+#define PROBE_NS         "default"
+#define TRIM_ROWS        1000
 
 /* A request of the machine. */
 struct driver_call {
@@ -130,7 +132,7 @@ static struct driver_call *call_find(struct resource_driver *d, uint64_t id)
 static void call_failed(struct driver_call *call, const char *why, enum resource_end end)
 {
     struct resource_driver *d = call->d;
-    if (end == RESOURCE_FAILED) {
+    if (end == RESOURCE_FAILED || end == RESOURCE_REFUSED) {
         snprintf(d->failed, sizeof(d->failed), "%s", why);
         belfry_logf(d->opts.log, BELFRY_LOG_DEBUG, "resource_request", "resource=%s server=%u why=\"%.300s\"",
                     d->opts.plural, call->server, why);
@@ -176,7 +178,10 @@ static bool call_give(struct driver_call *call, const struct belfry_decoded *dec
     case BELFRY_DECODED_BOOKMARK:
         if (!resource_rv_read(belfry_bytes_str(decoded->version), &rv))
             break;
-        return resource_on_bookmark(follow, call->id, rv, now);
+        if (!decoded->initial_end)
+            return resource_on_bookmark(follow, call->id, rv, now);
+        resource_on_initial_end(follow, call->id, rv, now);
+        return true;
     case BELFRY_DECODED_ERROR:
     case BELFRY_DECODED_PAGE:
         return true; /* the end says it */
@@ -264,12 +269,14 @@ static void on_call_ended(struct belfry_kube_request *request, const struct belf
     if (call->request == NULL || call->d->is_closed)
         return;
     call->request = NULL;
+    bool is_refused = failure->code == HTTP_BAD_REQUEST || failure->code == HTTP_INVALID;
     if (failure->err == BELFRY_OK && call->want != RESOURCE_WANT_WATCH)
         call_listed(call, ended->version);
     else
         call_failed(call, failure->why,
                     failure->err == BELFRY_OK ? RESOURCE_ENDED
                     : failure->expired        ? RESOURCE_EXPIRED
+                    : is_refused              ? RESOURCE_REFUSED
                                               : RESOURCE_FAILED);
 }
 
@@ -295,6 +302,8 @@ static struct belfry_request_ask ask_of(const struct resource_driver *d, const s
         ask.mode = BELFRY_DECODE_WATCH;
         ask.target.watch = ask.target.bookmarks = true;
         ask.target.timeout_s = action->timeout_s;
+        ask.target.send_initial = action->is_initial;
+        ask.target.version_match = action->is_initial ? "NotOlderThan" : NULL;
         break;
     case RESOURCE_WANT_LIST:
         ask.timeout_ms = LIST_MS;
@@ -469,6 +478,7 @@ static enum belfry_err open_machine(struct resource_driver *d)
                                           .warm = warm,
                                           .n_servers = d->opts.n_servers,
                                           .watch_s = d->opts.watch_s,
+                                          .no_initial = d->opts.no_initial,
                                           .seed = d->opts.seed,
                                           .hash_key = belfry_hash_key_draw(),
                                           .pulse = d->opts.pulse,

@@ -31,6 +31,7 @@ struct resource_driver_opts {
     struct store *store; /* of this resource alone, like the log */
     struct evlog *evlog;
     uint32_t watch_s; /* 0: RESOURCE_WATCH_S */
+    bool no_initial;  /* lists, and no watch that sends the state first */
     uint64_t seed;
     struct resource_pulse *pulse; /* of all drivers on these clients; NULL: there is no other */
     const struct belfry_log *log;

@@ -20,6 +20,7 @@ static struct {
     struct store *store;
     struct evlog *evlog;
     struct resource_driver *driver;
+    bool streams; /* the server is asked for initial events */
     unsigned n_changed;
 } rig;
 
@@ -40,6 +41,7 @@ static enum belfry_err open_driver(unsigned n_servers)
                                         .store = rig.store,
                                         .evlog = rig.evlog,
                                         .watch_s = WATCH_S,
+                                        .no_initial = !rig.streams,
                                         .seed = 1};
     return resource_driver_open(&opts, on_changed, &rig, &rig.driver);
 }
@@ -218,6 +220,46 @@ static void name_that_no_path_can_have_is_refused(void **state)
     assert_null(rig.driver);
 }
 
+/* ---- initial events ---- */
+
+static void server_that_can_sends_its_objects_first(void **state)
+{
+    (void)state;
+    rig.streams = true;
+    assert_int_equal(open_driver(1), BELFRY_OK);
+    struct scriptpeer_conn *watch = next_request();
+    assert_true(is_watch_list(watch));
+    assert_query(watch, "resourceVersion", "0");
+    assert_query(watch, "resourceVersionMatch", "NotOlderThan");
+    scriptpeer_begin(watch, "200 OK", JSON);
+    scriptpeer_chunk(watch, added("a", "10"));
+    scriptpeer_chunk(watch, initial_end("20"));
+    scriptpeer_chunk(watch, added("b", "21")); /* waits for the probe */
+    struct scriptpeer_conn *probe = next_request();
+    assert_int_equal(now().version, 0);
+    answer_list(probe, list_of("21", ""));
+    drive_until(now().version == 21 && now().is_ready);
+    assert_int_equal(now().stats.streams, 1);
+    scriptpeer_chunk(watch, deleted("b", "25"));
+    drive_until(now().version == 25);
+}
+
+static void server_that_refuses_initial_events_is_listed(void **state)
+{
+    (void)state;
+    rig.streams = true;
+    assert_int_equal(open_driver(1), BELFRY_OK);
+    struct scriptpeer_conn *conn = next_request();
+    assert_true(is_watch_list(conn));
+    scriptpeer_answer(conn, "422 Unprocessable Entity", JSON, status(422, "Invalid"));
+    conn = next_request();
+    assert_false(is_watch(conn));
+    answer_list(conn, list_of("20", pod("a", "10")));
+    answer_list(next_request(), list_of("20", ""));
+    conn = next_request();
+    assert_true(is_watch(conn) && !is_watch_list(conn));
+}
+
 /* ---- freshness ---- */
 
 struct asker {
@@ -333,6 +375,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(object_without_a_version_ends_the_watch, setup, teardown),
         cmocka_unit_test_setup_teardown(refused_request_is_reported_and_sent_again, setup, teardown),
         cmocka_unit_test_setup_teardown(name_that_no_path_can_have_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(server_that_can_sends_its_objects_first, setup, teardown),
+        cmocka_unit_test_setup_teardown(server_that_refuses_initial_events_is_listed, setup, teardown),
         cmocka_unit_test_setup_teardown(questions_about_a_quiet_resource_share_a_list_of_versions, setup, teardown),
         cmocka_unit_test_setup_teardown(question_about_a_busy_resource_costs_a_probe, setup, teardown),
         cmocka_unit_test_setup_teardown(question_that_waits_is_answered_when_the_driver_is_closed, setup, teardown),

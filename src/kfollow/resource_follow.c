@@ -76,10 +76,13 @@ struct resource_follow {
     struct bond bond; /* it must be on this link */
     uint64_t link;    /* OPEN */
     uint64_t opened_ms;
-    bool is_held;     /* something of it was not taken */
-    bool resume;      /* it is to be offered again */
-    unsigned n_short; /* watches in a row that ended at once */
-    unsigned n_lags;  /* servers in a row that accepted our watch and then proved nothing */
+    int64_t shown;       /* it has shown everything up to here, or is known to have our past up to here */
+    bool is_initial;     /* LISTING: it sends all objects first; later it goes on as any watch */
+    uint32_t no_initial; /* a bit for each server that cannot do that */
+    bool is_held;        /* something of it was not taken */
+    bool resume;         /* it is to be offered again */
+    unsigned n_short;    /* watches in a row that ended at once */
+    unsigned n_lags;     /* servers in a row that accepted our watch and then proved nothing */
     /* the list */
     struct request list;
     enum list_kind list_kind;
@@ -143,7 +146,8 @@ static void watch_cancel(struct resource_follow *f)
 {
     request_cancel(f, &f->watch);
     resource_backlog_clear(&f->backlog);
-    f->is_held = f->resume = f->is_listed = false;
+    f->is_initial = f->is_held = f->resume = f->is_listed = false;
+    f->shown = 0;
 }
 
 static void list_want(struct resource_follow *f, enum list_kind kind, uint64_t at_ms)
@@ -424,6 +428,7 @@ enum belfry_err resource_follow_create(const struct resource_follow_opts *opts, 
     resource_backlog_init(&f->backlog);
     belfry_backoff_init(&f->backoff, RESOURCE_RETRY_MS, RESOURCE_RETRY_MAX_MS);
     f->server = (unsigned)belfry_rng_below(&f->rng, opts->n_servers);
+    f->no_initial = opts->no_initial ? UINT32_MAX : 0;
     f->tick_ms = f->heard_ms = f->moved_ms = f->changed_ms = now_ms;
     BELFRY_OWNER_INIT(f);
     enum belfry_err err = opts->warm ? read_state(f) : BELFRY_OK;
@@ -472,14 +477,15 @@ static uint64_t request_send(struct resource_follow *f, struct request *request)
     return request->id;
 }
 
-static void send_watch(struct resource_follow *f, struct resource_action *out)
+static void send_watch(struct resource_follow *f, int64_t rv, struct resource_action *out)
 {
     uint32_t timeout_s = f->opts.watch_s + (uint32_t)belfry_rng_below(&f->rng, f->opts.watch_s);
     *out = (struct resource_action){.want = RESOURCE_WANT_WATCH,
                                     .server = f->server,
                                     .id = request_send(f, &f->watch),
-                                    .rv = f->from,
-                                    .timeout_s = timeout_s};
+                                    .rv = rv,
+                                    .timeout_s = timeout_s,
+                                    .is_initial = f->is_initial};
     f->stats.watches++;
 }
 
@@ -505,9 +511,17 @@ static bool send_list(struct resource_follow *f, uint64_t now_ms, struct resourc
     if (f->list_kind == LIST_COPY && !begin_copy(f, now_ms))
         return false;
     resource_audit_begin(&f->audit, ingest_head(f->opts.ingest));
+    f->listed_ms = now_ms;
+    if (f->list_kind == LIST_COPY && (f->no_initial >> f->server & 1) == 0) {
+        assert(f->watch.at == REQUEST_NONE);
+        f->list.at = REQUEST_NONE;
+        f->is_initial = true;
+        f->bond = (struct bond){0};
+        send_watch(f, list_rv(f), out);
+        return true;
+    }
     *out = (struct resource_action){
         .want = RESOURCE_WANT_LIST, .server = f->server, .id = request_send(f, &f->list), .rv = list_rv(f)};
-    f->listed_ms = now_ms;
     return true;
 }
 
@@ -520,6 +534,7 @@ static struct resource_fresh_facts fresh_facts(const struct resource_follow *f)
 {
     return (struct resource_fresh_facts){.is_live = f->state == RESOURCE_LIVE && f->watch.at == REQUEST_OPEN,
                                          .head = ingest_head(f->opts.ingest),
+                                         .shown = f->shown,
                                          .versions = f->versions,
                                          .changed_ms = f->changed_ms};
 }
@@ -563,7 +578,7 @@ bool resource_next(struct resource_follow *follow, uint64_t now_ms, struct resou
         return true;
     }
     if (request_is_due(&f->watch, now_ms)) {
-        send_watch(f, out);
+        send_watch(f, f->from, out);
         return true;
     }
     if (request_is_due(&f->list, now_ms) && send_list(f, now_ms, out))
@@ -599,6 +614,7 @@ void resource_on_opened(struct resource_follow *follow, uint64_t id, uint64_t li
         return;
     }
     if (f->bond.is_set) {
+        f->shown = f->from;
         f->stats.links++;
         belfry_backoff_reset(&f->backoff);
     }
@@ -642,6 +658,7 @@ static void compare_overlap(struct resource_follow *f, enum resource_change chan
         return;
     }
     f->n_equal++;
+    f->shown = theirs.rv;
     if (f->n_equal < f->last.n)
         return;
     f->stats.overlaps++;
@@ -722,6 +739,7 @@ static bool take_change(struct resource_follow *f, enum resource_change change, 
     if (err != BELFRY_OK)
         return false;
     note_change(f, change, object, ours, now_ms);
+    f->shown = object->rv;
     return true;
 }
 
@@ -764,6 +782,7 @@ static void debt_is_bad(struct resource_follow *f, uint64_t now_ms)
 static void audit_passed(struct resource_follow *f, uint64_t now_ms)
 {
     f->stats.audits++;
+    f->shown = f->audit.head;
     follow_is_live(f);
     publish_backlog(f, now_ms);
 }
@@ -795,6 +814,10 @@ static bool audit_event(struct resource_follow *f, enum resource_change change, 
     return true;
 }
 
+static void initial_event(struct resource_follow *f, enum resource_change change, const struct resource_object *object,
+                          uint64_t now_ms);
+static void initial_failed(struct resource_follow *f, uint64_t now_ms);
+
 bool resource_on_event(struct resource_follow *follow, uint64_t id, enum resource_change change,
                        const struct resource_object *object, uint64_t now_ms)
 {
@@ -805,8 +828,12 @@ bool resource_on_event(struct resource_follow *follow, uint64_t id, enum resourc
     heard(f, now_ms);
     switch (f->state) {
     case RESOURCE_START:
-    case RESOURCE_LISTING:
         break;
+    case RESOURCE_LISTING:
+        f->is_held = f->is_copied && !BELFRY_MUTANT(kube_initial_unheld); /* until it is adopted */
+        if (!f->is_copied)
+            initial_event(f, change, object, now_ms);
+        return !f->is_held;
     case RESOURCE_JOINING:
         compare_overlap(f, change, object, now_ms);
         break;
@@ -825,13 +852,15 @@ bool resource_on_event(struct resource_follow *follow, uint64_t id, enum resourc
 static void live_bookmark(struct resource_follow *f, int64_t rv, uint64_t now_ms)
 {
     int64_t head = ingest_head(f->opts.ingest);
+    f->shown = rv > f->shown ? rv : f->shown;
     if (rv < head && BELFRY_MUTANT(kube_lag_is_another_past))
         start_rewritten(f, now_ms, "a bookmark is behind");
     else if (rv < head)
         probe_want(f, now_ms);
     else if (rv > head) {
         struct belfry_wire_header header = {.revision = rv};
-        belfry_ignore(ingest_advance(f->opts.ingest, rv, &header, now_ms)); /* the next bookmark does it */
+        if (ingest_advance(f->opts.ingest, rv, &header, now_ms) != BELFRY_OK)
+            f->shown = head; /* the next bookmark does it */
     }
 }
 
@@ -845,8 +874,10 @@ bool resource_on_bookmark(struct resource_follow *follow, uint64_t id, int64_t r
     f->stats.bookmarks++;
     switch (f->state) {
     case RESOURCE_START:
-    case RESOURCE_LISTING:
         break;
+    case RESOURCE_LISTING:
+        f->is_held = f->is_copied;
+        return !f->is_held;
     case RESOURCE_JOINING: /* a bookmark says that everything up to it was sent */
         if (rv < f->last.held[f->n_equal].rv) {
             probe_want(f, now_ms);
@@ -905,6 +936,7 @@ static void list_failed(struct resource_follow *f, uint64_t now_ms)
         server_failed(f, now_ms);
         return;
     }
+    watch_cancel(f);
     use_next_server(f, now_ms);
     f->is_copied = f->is_checked = false;
     list_want(f, LIST_COPY, follow_retry_at(f, now_ms));
@@ -951,6 +983,26 @@ static enum belfry_err compare_item(struct resource_follow *f, const struct reso
     return err == BELFRY_ERR_NOT_FOUND ? BELFRY_OK : err;
 }
 
+/* Compares an object with ours, and puts it into the copy. */
+static void take_item(struct resource_follow *f, const struct resource_object *item, uint64_t now_ms)
+{
+    enum belfry_err err = compare_item(f, item, now_ms);
+    if (err == BELFRY_OK && f->state == RESOURCE_LISTING)
+        err = copy_item(f, item);
+    if (err != BELFRY_OK)
+        list_failed(f, now_ms);
+}
+
+/* Before their end only ADDED can come, unless the server does not know of initial events. */
+static void initial_event(struct resource_follow *f, enum resource_change change, const struct resource_object *object,
+                          uint64_t now_ms)
+{
+    if (change == RESOURCE_ADDED)
+        take_item(f, object, now_ms);
+    else
+        initial_failed(f, now_ms);
+}
+
 void resource_on_item(struct resource_follow *follow, uint64_t id, const struct resource_object *item, uint64_t now_ms)
 {
     struct resource_follow *f = follow;
@@ -963,11 +1015,7 @@ void resource_on_item(struct resource_follow *follow, uint64_t id, const struct 
     if (!request_is(&f->list, id))
         return;
     heard(f, now_ms);
-    enum belfry_err err = compare_item(f, item, now_ms);
-    if (err == BELFRY_OK && f->state == RESOURCE_LISTING)
-        err = copy_item(f, item);
-    if (err != BELFRY_OK)
-        list_failed(f, now_ms);
+    take_item(f, item, now_ms);
 }
 
 static void adopt(struct resource_follow *f, uint64_t now_ms)
@@ -992,6 +1040,13 @@ static void adopt(struct resource_follow *f, uint64_t now_ms)
     resource_freshness_restart(&f->fresh, now_ms);
     f->last = f->new_last;
     f->is_rewritten = f->is_copied = f->is_checked = false;
+    if (f->is_initial) {
+        f->is_initial = false;
+        f->shown = rv;
+        f->stats.streams++;
+        follow_is_live(f);
+        return;
+    }
     int64_t from = BELFRY_MUTANT(kube_watch_behind_list) ? rv + 1 : rv;
     watch_want(f, from, (struct bond){.is_set = true, .link = f->adopt_link}, now_ms);
     follow_move(f, RESOURCE_LIVE);
@@ -1015,10 +1070,30 @@ static void listing_complete(struct resource_follow *f, int64_t rv, uint64_t lin
     probe_want(f, now_ms);
 }
 
+void resource_on_initial_end(struct resource_follow *follow, uint64_t id, int64_t rv, uint64_t now_ms)
+{
+    struct resource_follow *f = follow;
+    BELFRY_OWNER_CHECK(f);
+    if (!request_is(&f->watch, id))
+        return;
+    heard(f, now_ms);
+    if (f->is_initial && !f->is_copied)
+        listing_complete(f, rv, f->link, now_ms);
+}
+
+/* The server cannot send initial events: it is asked for a list. */
+static void initial_failed(struct resource_follow *f, uint64_t now_ms)
+{
+    f->no_initial |= UINT32_C(1) << f->server;
+    watch_cancel(f);
+    list_want(f, LIST_COPY, now_ms);
+}
+
 /* The probe that was sent after a listing was complete. */
 static void listing_checked(struct resource_follow *f, int64_t rv, uint64_t now_ms)
 {
-    if (rv < f->adopt_rv && !BELFRY_MUTANT(kube_cache_unchecked)) {
+    if (rv < f->adopt_rv && !BELFRY_MUTANT(kube_cache_unchecked) &&
+        !(f->is_initial && BELFRY_MUTANT(kube_initial_unchecked))) {
         f->stats.gone++;
         list_failed(f, now_ms);
         return;
@@ -1164,11 +1239,26 @@ static void watch_over(struct resource_follow *f, bool was_open, uint64_t now_ms
         start_join(f, is_short ? follow_retry_at(f, now_ms) : now_ms);
 }
 
+/* LISTING: the watch ended that sends, or has sent, all objects. */
+static void initial_ended(struct resource_follow *f, enum resource_end end, uint64_t now_ms)
+{
+    if (f->is_copied)
+        return; /* another watch continues it, on the same link */
+    if (end == RESOURCE_FAILED)
+        list_failed(f, now_ms);
+    else
+        initial_failed(f, now_ms); /* 410, too: a server that knows of initial events has no reason for it */
+}
+
 static void watch_ended(struct resource_follow *f, enum resource_end end, uint64_t now_ms)
 {
     bool was_open = f->watch.at == REQUEST_OPEN;
     f->watch.at = REQUEST_NONE;
     watch_cancel(f); /* what was kept of it */
+    if (f->state == RESOURCE_LISTING) {
+        initial_ended(f, end, now_ms);
+        return;
+    }
     switch (end) {
     case RESOURCE_ENDED:
         watch_over(f, was_open, now_ms);
@@ -1177,6 +1267,7 @@ static void watch_ended(struct resource_follow *f, enum resource_end end, uint64
         heard(f, now_ms);
         watch_expired(f, now_ms);
         break;
+    case RESOURCE_REFUSED:
     case RESOURCE_FAILED:
         server_failed(f, now_ms);
         break;
@@ -1260,6 +1351,11 @@ static void judge_silence(struct resource_follow *f, uint64_t now_ms)
     uint64_t silence = server_silence(f, now_ms);
     f->is_stale = silence >= RESOURCE_STALE_MS && !BELFRY_MUTANT(kube_never_stale);
     if (f->state == RESOURCE_LISTING) {
+        bool is_initial = f->is_initial && !f->is_copied;
+        if (is_initial && silence >= RESOURCE_STREAM_MS && now_ms - f->listed_ms >= RESOURCE_STREAM_MS) {
+            initial_failed(f, now_ms);
+            return;
+        }
         bool waits = f->list.at == REQUEST_SENT || (f->is_copied && !f->is_checked);
         if (waits && silence >= RESOURCE_LIST_MS && now_ms - f->listed_ms >= RESOURCE_LIST_MS)
             list_failed(f, now_ms);

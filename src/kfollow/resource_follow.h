@@ -43,10 +43,10 @@
  * our state: either it contradicts us, or the caches do lag. (A restored etcd may have passed H although the resource
  * is quiet.)
  *
- * LISTING: a list into the store's fresh copy; the old content serves until it is adopted. It is adopted after a probe
- * at or above its version: otherwise its cache is of a past that is gone, and the next server is asked. Watchers that
- * need anything up to the list's version are told 410. If an item contradicts our old state, the past is another one,
- * and all watchers are told 410.
+ * LISTING: a list, or the initial events of a watch where the server can send them, into the store's fresh copy; the
+ * old content serves until it is adopted. It is adopted after a probe at or above its version: otherwise its cache is
+ * of a past that is gone, and the next server is asked. Watchers that need anything up to the list's version are told
+ * 410. If an item contradicts our old state, the past is another one, and all watchers are told 410.
  *
  * Stale: RESOURCE_STALE_MS without an event, a bookmark or the answer of a probe. Probes are wanted in silence. After
  * RESOURCE_DEAD_MS the next server is asked. Time during which this process did not run does not count. While LIVE, the
@@ -81,6 +81,7 @@
 #define RESOURCE_LAG_MS       5000  /* likewise, if a watch was accepted this long ago and nothing is proven: it lags */
 #define RESOURCE_LAGS         3     /* after so many lags in a row, etcd itself is asked */
 #define RESOURCE_DEBT_MS      30000 /* a debt that is not paid after this long is another past (resource_audit.h) */
+#define RESOURCE_STREAM_MS    10000 /* a server that does not end the initial events for this long cannot send them */
 #define RESOURCE_LIST_MS      15000 /* the next server is asked if a list is silent for this long */
 #define RESOURCE_LINK_MS      2000  /* a link proves nothing after this long */
 #define RESOURCE_WATCH_S      1800  /* watches last this long to twice this long */
@@ -97,6 +98,7 @@ struct resource_follow_opts {
     bool warm;          /* as ingest_open() said */
     unsigned n_servers; /* 1 to RESOURCE_SERVERS_MAX */
     uint32_t watch_s;   /* 0: RESOURCE_WATCH_S */
+    bool no_initial;    /* no server is asked for initial events */
     uint64_t seed;
     struct belfry_hash_key hash_key;
     struct resource_pulse *pulse; /* of all followers; NULL: there is no other */
@@ -112,10 +114,11 @@ void resource_follow_destroy(struct resource_follow *follow); /* NULL is fine */
 /* ---- what is wanted ---- */
 
 enum resource_want {
-    RESOURCE_WANT_WATCH,    /* a watch of all objects from .rv, with bookmarks, for .timeout_s */
-    RESOURCE_WANT_LIST,     /* a list of all objects: from the cache, not older than .rv; 0: of any version;
+    RESOURCE_WANT_WATCH, /* a watch of all objects from .rv, with bookmarks, for .timeout_s; if .is_initial, first all
+                             objects as ADDED, not older than .rv, and resource_on_initial_end() */
+    RESOURCE_WANT_LIST,  /* a list of all objects: from the cache, not older than .rv; 0: of any version;
                              RESOURCE_CONSISTENT: from etcd */
-    RESOURCE_WANT_PROBE,    /* the version of a consistent list of one object; a failure in time */
+    RESOURCE_WANT_PROBE, /* the version of a consistent list of one object; a failure in time */
     RESOURCE_WANT_VERSIONS, /* a consistent list of all objects, of which the keys, uids and versions are enough */
     RESOURCE_WANT_ANSWER,   /* for those who asked for the proof .id: we have everything that etcd had then, at version
                              .rv; 0: that could not be shown */
@@ -131,6 +134,7 @@ struct resource_action {
     uint64_t id; /* of the request, or of the one to end or resume */
     int64_t rv;
     uint32_t timeout_s;
+    bool is_initial;
 };
 
 /* The next action; false: none now. */
@@ -146,6 +150,8 @@ void resource_on_opened(struct resource_follow *follow, uint64_t id, uint64_t li
 bool resource_on_event(struct resource_follow *follow, uint64_t id, enum resource_change change,
                        const struct resource_object *object, uint64_t now_ms);
 bool resource_on_bookmark(struct resource_follow *follow, uint64_t id, int64_t rv, uint64_t now_ms);
+/* The initial events are complete, at version `rv`. */
+void resource_on_initial_end(struct resource_follow *follow, uint64_t id, int64_t rv, uint64_t now_ms);
 void resource_on_item(struct resource_follow *follow, uint64_t id, const struct resource_object *item, uint64_t now_ms);
 
 /* The list is complete at version `rv`, all on one link; or the probe has its answer. */
@@ -158,6 +164,7 @@ uint64_t resource_prove(struct resource_follow *follow, uint64_t now_ms);
 enum resource_end {
     RESOURCE_ENDED,   /* the server ended the watch */
     RESOURCE_EXPIRED, /* 410 */
+    RESOURCE_REFUSED, /* the server does not know such a watch; of any other request: RESOURCE_FAILED */
     RESOURCE_FAILED   /* anything else, of any request; also a list whose link was lost */
 };
 void resource_on_end(struct resource_follow *follow, uint64_t id, enum resource_end end, uint64_t now_ms);
@@ -179,6 +186,7 @@ unsigned resource_server(const struct resource_follow *follow); /* that is asked
 struct resource_stats {
     uint64_t events, bookmarks;
     uint64_t listings;                         /* adopted */
+    uint64_t streams;                          /* of those: by initial events */
     uint64_t expired;                          /* of those: because of 410 */
     uint64_t rewritten;                        /* of those: another past */
     uint64_t watches, overlaps, audits, links; /* opened; proven by each */

@@ -24,6 +24,7 @@ static struct {
     struct resource_follow *follow;
     struct resource_pulse pulse;
     unsigned n_servers;
+    bool streams; /* the servers are asked for initial events */
     uint64_t now;
     /* requests in progress, as the machine wants them; id 0: none */
     struct resource_action watch, list, probe, versions;
@@ -79,6 +80,7 @@ static enum belfry_err start_process(void)
                                         .warm = warm,
                                         .n_servers = bed.n_servers,
                                         .seed = 1,
+                                        .no_initial = !bed.streams,
                                         .hash_key = {3, 4},
                                         .pulse = &bed.pulse};
     if (err == BELFRY_OK)
@@ -973,8 +975,108 @@ static void proof_is_asked_again_of_the_next_server(void **state)
     wait_ms(RESOURCE_TICK_MS);
     assert_true(bed.probe.id != 0 && bed.probe.server != first);
     probed(20);
+    assert_int_equal(bed.answer.id, 0); /* that we are at 20 is what the other watch has shown */
+    bookmark(20);
     assert_int_equal(bed.answer.id, number);
     assert_int_equal(bed.answer.rv, 20);
+}
+
+/* ---- initial events ---- */
+
+static void initial_end(int64_t rv)
+{
+    resource_on_initial_end(bed.follow, bed.watch.id, rv, bed.now);
+    act();
+}
+
+static void begin_streaming(unsigned n_servers)
+{
+    begin(n_servers);
+    end_process();
+    bed.streams = true;
+    assert_int_equal(start_process(), BELFRY_OK);
+    act();
+    assert_true(bed.watch.id != 0 && bed.watch.is_initial && bed.watch.rv == 0 && bed.list.id == 0);
+}
+
+static void initial_events_are_a_list_and_the_watch_goes_on(void **state)
+{
+    (void)state;
+    begin_streaming(1);
+    open_watch(LINK);
+    assert_true(event(RESOURCE_ADDED, "ns/a", "u1", 10));
+    assert_true(bookmark(12)); /* not the end */
+    assert_true(event(RESOURCE_ADDED, "ns/b", "u2", 11));
+    initial_end(20);
+    assert_int_equal(head(), 0);
+    assert_false(event(RESOURCE_MODIFIED, "ns/a", "u1", 22)); /* until etcd has 20 */
+    assert_false(bookmark(23));
+    uint64_t watch = bed.watch.id;
+    probed(25);
+    assert_int_equal(head(), 20);
+    assert_int_equal(bed.resumes, 1);
+    assert_int_equal(bed.watch.id, watch);
+    assert_true(resource_ready(bed.follow));
+    assert_true(event(RESOURCE_MODIFIED, "ns/a", "u1", 22));
+    assert_int_equal(head(), 22);
+    assert_true(stats().streams == 1 && stats().listings == 1 && stats().watches == 1);
+}
+
+static void server_that_cannot_send_initial_events_is_asked_for_a_list(void **state)
+{
+    (void)state;
+    static const enum resource_end ends[] = {RESOURCE_REFUSED, RESOURCE_EXPIRED, RESOURCE_ENDED};
+    for (size_t i = 0; i < 5; i++) {
+        begin_streaming(1);
+        if (i < 3) {
+            end_watch(ends[i]);
+        } else if (i == 3) { /* it ignores that */
+            open_watch(LINK);
+            event(RESOURCE_ADDED, "ns/x", "u9", 10);
+            event(RESOURCE_DELETED, "ns/x", "u9", 12);
+        } else {
+            open_watch(LINK);
+            event(RESOURCE_ADDED, "ns/x", "u9", 10);
+            wait_ms(RESOURCE_STREAM_MS);
+        }
+        assert_true(bed.list.id != 0 && bed.watch.id == 0);
+        item("ns/a", "u1", 10);
+        listed(20, LINK);
+        probed(20);
+        assert_true(bed.watch.id != 0 && !bed.watch.is_initial);
+        open_watch(LINK);
+        assert_int_equal(resource_state(bed.follow), RESOURCE_LIVE);
+        assert_int_equal(stats().streams, 0);
+        if (i + 1 < 5)
+            teardown(NULL);
+    }
+}
+
+static void initial_events_that_break_are_asked_of_the_next_server(void **state)
+{
+    (void)state;
+    begin_streaming(2);
+    unsigned first = bed.watch.server;
+    open_watch(LINK);
+    event(RESOURCE_ADDED, "ns/x", "u9", 10);
+    end_watch(RESOURCE_FAILED);
+    wait_ms(RESOURCE_RETRY_MAX_MS);
+    assert_true(bed.watch.is_initial && bed.watch.server != first);
+}
+
+static void watch_that_ends_before_it_is_adopted_is_continued_on_its_link(void **state)
+{
+    (void)state;
+    begin_streaming(1);
+    open_watch(LINK);
+    event(RESOURCE_ADDED, "ns/a", "u1", 10);
+    initial_end(20);
+    end_watch(RESOURCE_ENDED);
+    probed(20);
+    assert_int_equal(head(), 20);
+    assert_true(bed.watch.rv == 20 && !bed.watch.is_initial);
+    open_watch(LINK);
+    assert_true(resource_ready(bed.follow));
 }
 
 static enum belfry_err follow_and_resume(void)
@@ -1049,6 +1151,10 @@ int main(void)
         cmocka_unit_test_teardown(proof_behind_us_is_another_past, teardown),
         cmocka_unit_test_teardown(proof_that_nothing_answers_fails, teardown),
         cmocka_unit_test_teardown(proof_is_asked_again_of_the_next_server, teardown),
+        cmocka_unit_test_teardown(initial_events_are_a_list_and_the_watch_goes_on, teardown),
+        cmocka_unit_test_teardown(server_that_cannot_send_initial_events_is_asked_for_a_list, teardown),
+        cmocka_unit_test_teardown(initial_events_that_break_are_asked_of_the_next_server, teardown),
+        cmocka_unit_test_teardown(watch_that_ends_before_it_is_adopted_is_continued_on_its_link, teardown),
         cmocka_unit_test_teardown(refused_allocation_is_reported_or_survived, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

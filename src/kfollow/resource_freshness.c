@@ -110,7 +110,7 @@ static bool is_proven(const struct resource_freshness *fresh, const struct resou
     bool has_target = fresh->at == FRESH_WAITING || fresh->at == FRESH_COMPARING;
     if (!facts->is_live || !has_target)
         return false;
-    if (facts->head >= fresh->target || BELFRY_MUTANT(kube_fresh_by_probe))
+    if (facts->shown >= fresh->target || BELFRY_MUTANT(kube_fresh_by_probe))
         return true;
     return fresh->at == FRESH_COMPARING && facts->versions.n == fresh->listed.n &&
            (facts->versions.sum == fresh->listed.sum || BELFRY_MUTANT(kube_fresh_by_count));

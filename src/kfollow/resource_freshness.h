@@ -3,12 +3,12 @@
  * resource_freshness: is what we have as new as etcd? A client that starts without a version must not be shown a state
  * from before its request. A proof gives it a version at which we have everything that etcd had when it asked.
  *
- *            busy, or large            at R                 head >= R
+ *            busy, or large            at R                 shown >= R
  *     IDLE ----------------> PROBING --------> WAITING ---------------------------------> IDLE
  *       |                                         | RESOURCE_FRESH_WAIT_MS                 ^
  *       | quiet and small                         v                                        |
  *       `------------------------------------> LISTING --at L--> COMPARING ----------------'
- *                                                                 head >= L, or equal versions
+ *                                                                 shown >= L, or equal versions
  *
  * A probe costs etcd one key and tells R; the watch then shows everything up to R, if the resource changes at all or a
  * bookmark comes. A quiet resource may have neither for a minute. Then the versions of all objects are listed from
@@ -44,6 +44,7 @@ enum resource_fresh_want { FRESH_WANT_NOTHING, FRESH_WANT_PROBE, FRESH_WANT_LIST
 struct resource_fresh_facts {
     bool is_live;                 /* the past of its watch is proven, and the watch is open */
     int64_t head;                 /* published up to here */
+    int64_t shown;                /* of that, what this watch has shown, or is known to have: head may be of another */
     struct resource_sum versions; /* of its state: resource_version_hash() of each object */
     uint64_t changed_ms;          /* the last change came then */
 };

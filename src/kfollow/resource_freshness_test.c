@@ -21,7 +21,7 @@ static int setup(void **state)
     (void)state;
     fresh = (struct resource_freshness){0};
     facts = (struct resource_fresh_facts){
-        .is_live = true, .head = 10, .versions = {3, 333}, .changed_ms = NOW - RESOURCE_FRESH_QUIET_MS};
+        .is_live = true, .head = 10, .shown = 10, .versions = {3, 333}, .changed_ms = NOW - RESOURCE_FRESH_QUIET_MS};
     answer = (struct resource_fresh_answer){0};
     return 0;
 }
@@ -110,9 +110,10 @@ static void the_version_of_a_probe_must_be_reached(void **state)
     assert_int_equal(next(NOW), FRESH_WANT_PROBE);
     assert_false(look(NOW));
     resource_freshness_done(&fresh, 20, NOW);
-    facts.head = 19;
+    facts.shown = 19;
+    facts.head = 20; /* of a watch before */
     assert_false(look(NOW));
-    facts.head = 20;
+    facts.shown = 20;
     facts.is_live = false;
     assert_false(look(NOW));
     facts.is_live = true;

@@ -138,6 +138,7 @@
     X(kube_caches_apart, "kube: servers began at different versions of a quiet resource")                              \
     X(kube_older, "kube: past proven by an older list")                                                                \
     X(kube_pulse, "kube: another follower heard of a server")                                                          \
+    X(kube_stream, "kube: listed by initial events")                                                                   \
     X(kube_fresh, "kube: shown to have what etcd has")                                                                 \
     X(kube_fresh_list, "kube: shown by a list of versions")                                                            \
     X(kube_unproven, "kube: not shown to have what etcd has")

@@ -151,6 +151,11 @@ static bool has_old_cache(const struct kube_judge *judge)
     for (unsigned i = 0; i < judge->servers->n; i++)
         if (judge->servers->servers[i].past != judge->history->n - 1)
             return true;
+    for (unsigned i = 0; i < KUBE_CALLS; i++) { /* they may be on their way */
+        const struct kube_call *call = &judge->servers->calls[i];
+        if (call->kind == KUBE_WATCH && call->sent_ms <= judge->servers->restored_ms)
+            return true;
+    }
     return false;
 }
 

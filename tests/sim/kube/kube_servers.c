@@ -90,6 +90,45 @@ static void call_break(struct kube_servers *s, struct kube_call *call, uint64_t 
     call_end(s, call, RESOURCE_FAILED, now_ms);
 }
 
+static void push_state(struct kube_servers *s, struct kube_call *call, enum kube_message_kind kind,
+                       const struct kube_state *state, uint64_t now_ms)
+{
+    for (unsigned key = 0; key < KUBE_KEYS; key++) {
+        const struct kube_held *held = &state->held[key];
+        struct kube_change change = {
+            .rv = held->rv, .key = key, .uid = held->uid, .content = held->content, .is_create = true};
+        if (held->uid != 0)
+            call_push(s, call, (struct kube_message){.kind = kind, .change = change}, now_ms);
+    }
+}
+
+/* False: its cache is too old, for now. */
+static bool initial_begin(struct kube_servers *s, struct kube_call *call, struct kube_server *server, uint64_t now_ms)
+{
+    struct kube_state state;
+    if (server->initial == KUBE_INITIAL_REFUSES) {
+        call_end(s, call, RESOURCE_REFUSED, now_ms);
+        return true;
+    }
+    if (server->at < call->at && now_ms < call->list_ms)
+        return false;
+    if (server->at < call->at) {
+        call_end(s, call, RESOURCE_FAILED, now_ms);
+        return true;
+    }
+    call_push(s, call, (struct kube_message){.kind = KUBE_OPENED, .link = call->link}, now_ms);
+    if (server->initial == KUBE_INITIAL_SENDS || call->at == 0) {
+        kube_past_state(&s->history->pasts[server->past], server->at, &state);
+        push_state(s, call, KUBE_EVENT, &state, now_ms);
+        call->at = server->at;
+    }
+    if (server->initial == KUBE_INITIAL_SENDS)
+        call_push(s, call, (struct kube_message){.kind = KUBE_INITIAL_END, .rv = server->at}, now_ms);
+    else if (call->at < cache_oldest(s, server))
+        call_end(s, call, RESOURCE_EXPIRED, now_ms);
+    return true;
+}
+
 static void watch_begin(struct kube_servers *s, struct kube_call *call, struct kube_server *server, uint64_t now_ms)
 {
     call_push(s, call, (struct kube_message){.kind = KUBE_OPENED, .link = call->link}, now_ms);
@@ -131,12 +170,7 @@ static void list_step(struct kube_servers *s, struct kube_call *call, const stru
         return;
     }
     kube_past_state(&s->history->pasts[past], at, &state);
-    for (unsigned key = 0; key < KUBE_KEYS; key++) {
-        const struct kube_held *held = &state.held[key];
-        struct kube_change change = {.rv = held->rv, .key = key, .uid = held->uid, .content = held->content};
-        if (held->uid != 0)
-            call_push(s, call, (struct kube_message){.kind = KUBE_ITEM, .change = change}, now_ms);
-    }
+    push_state(s, call, KUBE_ITEM, &state, now_ms);
     call_push(s, call, (struct kube_message){.kind = KUBE_LISTED, .rv = at, .link = call->link}, now_ms);
     call->is_over = true;
 }
@@ -164,10 +198,12 @@ static void call_step(struct kube_servers *s, struct kube_call *call, uint64_t n
         probe_step(s, call, now_ms);
     else if (call->kind == KUBE_LIST)
         list_step(s, call, server, now_ms);
-    else if (!call->is_begun)
-        watch_begin(s, call, server, now_ms);
-    else
+    else if (call->is_begun)
         watch_step(s, call, server, now_ms);
+    else if (!call->is_initial)
+        watch_begin(s, call, server, now_ms);
+    else if (!initial_begin(s, call, server, now_ms))
+        return; /* its cache is too old, for now */
     call->is_begun = true;
 }
 
@@ -272,6 +308,7 @@ void kube_servers_init(struct kube_servers *s, struct kube_history *history, str
     for (unsigned i = 0; i < n; i++) {
         s->servers[i].is_up = true;
         s->servers[i].has_progress = has_progress;
+        s->servers[i].initial = (enum kube_initial)below(s, 3);
         cache_begin(s, &s->servers[i]);
     }
 }
@@ -315,11 +352,14 @@ static void call_open(struct kube_servers *s, const struct resource_action *acti
                 : action->want == RESOURCE_WANT_PROBE ? KUBE_PROBE
                                                       : KUBE_LIST,
         .id = action->id,
+        .sent_ms = now_ms,
         .head = s->head,
         .server = action->server,
         .link = s->servers[action->server].link,
         .next_ms = now_ms + below(s, 20),
         .at = action->rv,
+        .is_initial = action->is_initial,
+        .list_ms = now_ms + NOT_OLDER_MS,
         .deadline_ms =
             now_ms + (action->want == RESOURCE_WANT_WATCH ? action->timeout_s * UINT64_C(1000) : NOT_OLDER_MS),
         .bookmark_ms = now_ms + below(s, 2 * BOOKMARK_MS)};

@@ -17,13 +17,16 @@
 #define KUBE_CALLS   8
 #define KUBE_WINDOW  12 /* changes that a cache keeps */
 
-enum kube_message_kind { KUBE_OPENED, KUBE_EVENT, KUBE_BOOKMARK, KUBE_ITEM, KUBE_LISTED, KUBE_END };
+enum kube_message_kind { KUBE_OPENED, KUBE_EVENT, KUBE_BOOKMARK, KUBE_INITIAL_END, KUBE_ITEM, KUBE_LISTED, KUBE_END };
+
+/* What a server does if it is asked for initial events. */
+enum kube_initial { KUBE_INITIAL_SENDS, KUBE_INITIAL_REFUSES, KUBE_INITIAL_IGNORES };
 
 struct kube_message {
     uint64_t at_ms; /* when it arrives */
     enum kube_message_kind kind;
     struct kube_change change; /* EVENT, ITEM */
-    int64_t rv;                /* BOOKMARK, LISTED */
+    int64_t rv;                /* BOOKMARK, INITIAL_END, LISTED */
     uint64_t link;             /* OPENED, LISTED */
     enum resource_end end;     /* END */
 };
@@ -33,12 +36,15 @@ struct kube_call {
     uint64_t id;
     unsigned server;
     uint64_t link;
+    uint64_t sent_ms;
     int64_t head; /* the client's version when it was sent */
     /* at the server */
     uint64_t next_ms; /* it does something then */
     bool is_begun, is_over;
-    int64_t at; /* WATCH: sent up to here; LIST: not older than this */
+    bool is_initial; /* WATCH: all objects come first, not older than `at` */
+    int64_t at;      /* WATCH: sent up to here; LIST: not older than this */
     uint64_t deadline_ms, bookmark_ms;
+    uint64_t list_ms; /* is_initial: it fails if its cache is too old then */
     /* on its way */
     struct kube_message *messages; /* owned */
     size_t first, n, cap;
@@ -54,6 +60,7 @@ struct kube_server {
     bool anew_by_restart;
     uint64_t away_ms;  /* it reads its etcd anew until then, and answers no watch and no list */
     bool has_progress; /* its cache follows etcd's revision while the resource is quiet */
+    enum kube_initial initial;
     unsigned past;
     int64_t base, at; /* its cache was listed at base, and has everything up to at */
     uint64_t link;

@@ -131,6 +131,9 @@ static bool give(struct kube_world *w, uint64_t id, const struct kube_message *m
                                  &object, w->now_ms);
     case KUBE_BOOKMARK:
         return resource_on_bookmark(w->follow, id, message->rv, w->now_ms);
+    case KUBE_INITIAL_END:
+        resource_on_initial_end(w->follow, id, message->rv, w->now_ms);
+        break;
     case KUBE_ITEM:
         resource_on_item(w->follow, id, &object, w->now_ms);
         break;
@@ -180,6 +183,7 @@ static void count_paths(struct kube_world *w)
     struct resource_stats stats;
     resource_stats(w->follow, &stats);
     COVER_BY(kube_listing, stats.listings - w->counted.listings);
+    COVER_BY(kube_stream, stats.streams - w->counted.streams);
     COVER_BY(kube_overlap, stats.overlaps - w->counted.overlaps);
     COVER_BY(kube_audit, stats.audits - w->counted.audits);
     COVER_BY(kube_cache_gone, stats.gone - w->counted.gone);
