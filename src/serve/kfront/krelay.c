@@ -76,6 +76,8 @@ struct krelay_call {
     size_t method_len;
     struct fields asked;
     struct belfry_buf body; /* received and not sent: at most EXCHANGE_WINDOW, because it is not taken */
+    bool may_repeat;        /* WAITING: the whole body is here, and kept */
+    size_t body_at;         /* may_repeat: bytes of it that were sent */
     struct pace pace;
     bool ended; /* the request's body */
     /* down */
@@ -279,6 +281,8 @@ static void krelay_call_forget_request(struct krelay_call *call)
 {
     fields_fini(&call->asked);
     belfry_buf_fini(&call->target);
+    if (call->may_repeat)
+        belfry_buf_fini(&call->body);
     call->head_ms = BELFRY_NEVER;
     krelay_call_end_turn(call);
 }
@@ -420,6 +424,7 @@ static void on_up_closed(struct uplink_call *up, const struct uplink_end *end, v
     } else if (end->unprocessed && call->repeats > 0 && call->repeat_ms > belfry_clock_ms()) {
         krelay->stats.repeated++;
         call->repeats--;
+        call->body_at = 0;
         fields_clear(&call->block);
         enum belfry_err err = krelay_call_open(call);
         if (err != BELFRY_OK)
@@ -431,21 +436,32 @@ static void on_up_closed(struct uplink_call *up, const struct uplink_end *end, v
 
 /* ---- up: the request ---- */
 
+/* Bytes of the body that were sent. */
+static void krelay_call_took(struct krelay_call *call, size_t n)
+{
+    call->krelay->stats.bytes_up += n;
+    if (call->may_repeat) {
+        call->body_at += n;
+        return;
+    }
+    belfry_buf_take(&call->body, n);
+    if (belfry_buf_len(&call->body) == 0)
+        belfry_buf_fini(&call->body);
+    krelay_call_count(call);
+    exchange_taken(call->x, n);
+}
+
 static size_t on_up_read(struct uplink_call *up, uint8_t *to, size_t cap, bool *out_end, void *user)
 {
     struct krelay_call *call = user;
-    struct belfry_bytes have = belfry_buf_bytes(&call->body);
-    size_t n = have.len < cap ? have.len : cap;
+    struct belfry_bytes all = belfry_buf_bytes(&call->body);
+    size_t left = all.len - call->body_at;
+    size_t n = left < cap ? left : cap;
     (void)up;
     if (n > 0)
-        memcpy(to, have.data, n);
-    belfry_buf_take(&call->body, n);
-    if (n == have.len)
-        belfry_buf_fini(&call->body);
-    *out_end = call->ended && n == have.len;
-    krelay_call_count(call);
-    exchange_taken(call->x, n);
-    call->krelay->stats.bytes_up += n;
+        memcpy(to, all.data + call->body_at, n);
+    *out_end = call->ended && n == left;
+    krelay_call_took(call, n);
     return n;
 }
 
@@ -499,11 +515,12 @@ static enum belfry_err krelay_call_send(struct krelay_call *call)
     else
         call->head_ms = now + krelay->opts.head_ms;
     relay_alarm_set(&krelay->alarm, belfry_min_time(call->opening_ms, call->head_ms), now);
-    bool may_repeat = call->is_safe && krelay_call_is_bodiless(call);
+    call->may_repeat = call->ended && belfry_buf_len(&call->body) <= KRELAY_KEPT_BYTES;
     enum belfry_err err = krelay_call_open(call);
-    if (may_repeat) {
+    if (call->may_repeat) {
         call->repeat_ms = now + KRELAY_REPEAT_MS;
         call->repeats = KRELAY_REPEATS;
+        exchange_taken(call->x, belfry_buf_len(&call->body));
     } else {
         fields_fini(&call->asked);
         belfry_buf_fini(&call->target);

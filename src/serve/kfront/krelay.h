@@ -20,8 +20,9 @@
  *     429, Retry-After     too many requests are under way, or their bytes are too many
  *     cut                  anything that happens after the answer has begun: its end is never made up
  *
- * A GET without a body that was certainly not processed (GOAWAY, REFUSED_STREAM) is sent again, KRELAY_REPEATS
- * times in KRELAY_REPEAT_MS. Nothing else is sent twice.
+ * A request that was certainly not processed (GOAWAY, REFUSED_STREAM) is sent again, KRELAY_REPEATS times in
+ * KRELAY_REPEAT_MS, if it is whole and its body is short: such a body (KRELAY_KEPT_BYTES) is kept until the answer
+ * begins. API servers send GOAWAY at random, to spread their clients. Nothing else is sent twice.
  *
  * Discovery and OpenAPI: krelay_docs.h.
  *
@@ -43,6 +44,7 @@
 #define KRELAY_HEAD_MS    90000 /* the API server itself gives up after 60 s */
 #define KRELAY_REPEAT_MS  2000
 #define KRELAY_REPEATS    3
+#define KRELAY_KEPT_BYTES (EXCHANGE_WINDOW / 2)
 #define KRELAY_UNREAD_MS  60000
 
 struct krelay;

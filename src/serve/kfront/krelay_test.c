@@ -329,7 +329,7 @@ static void a_write_that_nobody_took_may_be_repeated(void **state)
     assert_int_equal(counted().failed, 1);
 }
 
-static void a_get_that_was_not_processed_is_sent_again_and_a_write_is_not(void **state)
+static void what_was_not_processed_is_sent_again_with_its_whole_body(void **state)
 {
     (void)state;
     make_krelay(NULL, NULL);
@@ -347,12 +347,34 @@ static void a_get_that_was_not_processed_is_sent_again_and_a_write_is_not(void *
     fakeexchange_fini(&fake);
     fakeexchange_init(&fake, EXCHANGE_ROOM);
     begin_write();
+    fakeexchange_send(&fake, "{body}", 6);
     fakeexchange_half_close(&fake);
-    reach(3);
+    drive_until(upstream_count(bed.members[0]) == 3 && upstream_request(bed.members[0], 2)->ended);
     upstream_reset(bed.members[0], 2, 7);
+    drive_until(upstream_count(bed.members[0]) == 4 && upstream_request(bed.members[0], 3)->ended);
+    assert_string_equal(upstream_field(bed.members[0], 3, ":method"), "POST");
+    assert_int_equal(upstream_request(bed.members[0], 3)->body_len, 6);
+    assert_memory_equal(upstream_request(bed.members[0], 3)->body, "{body}", 6);
+    upstream_head(bed.members[0], 3, (const char *const[]){":status", "201", NULL}, true);
+    drive_until(fake.state == FAKEEXCHANGE_ENDED);
+    ended_with(&fake, 201, NULL);
+    assert_int_equal(fake.taken, 6);
+    assert_int_equal(counted().held_bytes, 0);
+}
+
+static void a_long_body_is_not_kept_and_its_request_not_sent_again(void **state)
+{
+    (void)state;
+    make_krelay(NULL, NULL);
+    static uint8_t body[KRELAY_KEPT_BYTES + 1];
+    begin_write();
+    fakeexchange_send(&fake, body, sizeof(body));
+    fakeexchange_half_close(&fake);
+    drive_until(upstream_count(bed.members[0]) == 1 && upstream_request(bed.members[0], 0)->ended);
+    upstream_reset(bed.members[0], 0, 7);
     drive_until(fake.state == FAKEEXCHANGE_ENDED);
     ended_with(&fake, 503, "1");
-    assert_int_equal(upstream_count(bed.members[0]), 3);
+    assert_int_equal(upstream_count(bed.members[0]), 1);
 }
 
 static void an_api_server_that_refuses_forever_is_not_asked_forever(void **state)
@@ -788,7 +810,8 @@ int main(void)
         TEST(what_was_lost_before_its_answer_may_be_repeated_if_it_reads),
         TEST(a_write_that_may_have_been_carried_out_is_not_to_be_repeated),
         TEST(a_write_that_nobody_took_may_be_repeated),
-        TEST(a_get_that_was_not_processed_is_sent_again_and_a_write_is_not),
+        TEST(what_was_not_processed_is_sent_again_with_its_whole_body),
+        TEST(a_long_body_is_not_kept_and_its_request_not_sent_again),
         TEST(an_api_server_that_refuses_forever_is_not_asked_forever),
         TEST(an_answer_that_is_cut_is_cut_and_never_ended),
         TEST(at_the_end_of_a_drain_everything_ends),
