@@ -19,12 +19,18 @@ struct review_post {
     BELFRY_OWNER;
 };
 
+/* A TokenReview and its answer have the token of a client. */
+static void review_post_wipe(struct belfry_buf *buf)
+{
+    if (buf->data != NULL)
+        explicit_bzero(buf->data, buf->cap);
+    belfry_buf_fini(buf);
+}
+
 static void review_post_free(struct review_post *post)
 {
-    if (post->out.data != NULL) /* it may have a token */
-        explicit_bzero(post->out.data, post->out.cap);
-    belfry_buf_fini(&post->out);
-    belfry_buf_fini(&post->in);
+    review_post_wipe(&post->out);
+    review_post_wipe(&post->in);
     free(post);
 }
 
