@@ -829,11 +829,13 @@ enum belfry_err permit_create(const struct permit_opts *opts, struct permit **ou
     permit->opts = *opts;
     permit->opts.n_members = opts->n_members > 0 ? opts->n_members : 1;
     permit->opts.period_ms = opts->period_ms > 0 ? opts->period_ms : PERMIT_PERIOD_MS;
+    if (opts->asker != NULL)
+        permit->opts.period_ms = belfry_min_time(permit->opts.period_ms, PERMIT_PERIOD_MS);
     regime_init(&permit->regime, permit->opts.period_ms, opts->seed);
     rights_calls_init(&permit->calls_of_etcd, opts->uplink, permit->opts.n_members, opts->vouch);
     permit->asker = opts->asker != NULL ? opts->asker : &permit->calls_of_etcd.asker;
     if (opts->asker != NULL)
-        regime_fix(&permit->regime);
+        regime_fix(&permit->regime); /* auth is always on */
     struct rights_opts rights = {.period_ms = permit->opts.period_ms - permit->opts.period_ms / MARGIN,
                                  .seed = opts->seed,
                                  .hash_key = belfry_hash_key_draw(),

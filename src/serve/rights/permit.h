@@ -112,7 +112,7 @@ struct permit_opts {
     struct asker *asker; /* in front of Kubernetes; outlives it; NULL: of etcd */
     struct vouch *vouch; /* for users of client certificates; outlives it; NULL: they are refused */
     size_t n_members;    /* endpoints of the uplink; 0: one */
-    uint64_t period_ms;  /* 0: PERMIT_PERIOD_MS */
+    uint64_t period_ms;  /* 0: PERMIT_PERIOD_MS, and at most that with an asker */
     size_t bytes_max;    /* of rights_stats.bytes; 0: PERMIT_KEPT_BYTES */
     uint64_t seed;
     struct answers *answers; /* of all workers (answers.h); outlives it. NULL: none */
