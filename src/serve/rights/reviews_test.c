@@ -498,9 +498,9 @@ static void on_party(struct permit_party *of, enum permit_event event, const cha
     snprintf(events.reason, sizeof(events.reason), "%s", reason);
 }
 
-static void hold(struct seen *seen, const char *token)
+static void hold_subject(struct seen *seen, const char *token, const char *resource, const char *field_selector)
 {
-    struct belfry_buf key = key_of("pods", "");
+    struct belfry_buf key = key_of(resource, field_selector);
     *seen = (struct seen){0};
     memset(&events, 0, sizeof(events));
     party_who = who_has(token);
@@ -512,6 +512,11 @@ static void hold(struct seen *seen, const char *token)
     drive_until(seen->n > 0);
     assert_int_equal(seen->verdict, PERMIT_HELD);
     assert_true(permit_may_deliver(permit, &party, belfry_clock_ms()));
+}
+
+static void hold(struct seen *seen, const char *token)
+{
+    hold_subject(seen, token, "pods", "");
 }
 
 static void let_go(struct seen *seen)
@@ -594,6 +599,38 @@ static void watch_pauses_while_upstream_cannot_be_asked(void **state)
     let_go(&seen);
 }
 
+/* Asks about pods; then holds what depends on a part of that answer, and upstream fails: the watch may not be delivered
+ * to for longer than a period after the first review. */
+static void ends_with_the_first_review(const char *resource, const char *field_selector, size_t n_reviews)
+{
+    struct seen seen;
+    make_permit(1);
+    uint64_t begin = belfry_clock_ms();
+    asked("t-reader", "pods", "", PERMIT_GRANTED, "");
+    uint64_t answered = belfry_clock_ms();
+    drive_for(PERIOD * 3 / 10);
+    hold_subject(&seen, "t-reader", resource, field_selector);
+    assert_int_equal(api.n_tokens + api.n_access, n_reviews);
+    api.refuses = 503;
+    while (permit_may_deliver(permit, &party, belfry_clock_ms()))
+        turn();
+    assert_true(belfry_clock_ms() <= answered + PERIOD);
+    assert_true(belfry_clock_ms() >= begin + PERIOD * 9 / 10);
+    let_go(&seen);
+}
+
+static void right_of_a_known_user_ends_with_the_review_of_its_token(void **state)
+{
+    (void)state;
+    ends_with_the_first_review("nodes", "", 3);
+}
+
+static void right_by_a_selector_ends_with_the_review_without_it(void **state)
+{
+    (void)state;
+    ends_with_the_first_review("pods", "spec.nodeName=n7", 2);
+}
+
 /* ---- memory ---- */
 
 static enum belfry_err scenario(void)
@@ -656,6 +693,8 @@ int main(void)
         TEST(revoked_watch_is_refused_within_a_period),
         TEST(watch_of_an_expired_token_ends_within_a_period),
         TEST(watch_pauses_while_upstream_cannot_be_asked),
+        TEST(right_of_a_known_user_ends_with_the_review_of_its_token),
+        TEST(right_by_a_selector_ends_with_the_review_without_it),
         cmocka_unit_test(every_refused_allocation_grants_nothing_and_leaks_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
