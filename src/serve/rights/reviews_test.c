@@ -93,7 +93,7 @@ static void serve(struct upstream *upstream, size_t i, void *user)
         return;
     snprintf(status, sizeof(status), "%d", api.refuses);
     if (api.refuses != 0)
-        answer_with(upstream, i, status, "{\"kind\":\"Status\"}");
+        answer_with(upstream, i, status, api.says != NULL ? api.says : "{\"kind\":\"Status\"}");
     else if (api.says != NULL)
         answer_with(upstream, i, "201", api.says);
     else if (is_token)
@@ -395,7 +395,11 @@ static void without_an_answer_nothing_is_granted(void **state)
         assert_int_equal(seen.verdict, PERMIT_UNAVAILABLE);
         assert_non_null(strstr(seen.reason, statuses[i] == 403 ? "system:auth-delegator" : "API server"));
     }
+    api.says = "{\"kind\":\"TokenReview\",\"status\":{\"authenticated\":false}}"; /* not even that counts */
+    asked("t-reader", "pods", "", PERMIT_UNAVAILABLE,
+          "belfry: the API server answered 302 when the tier asked about its client");
     api.refuses = 0;
+    api.says = NULL;
     asked("t-reader", "pods", "", PERMIT_GRANTED, "");
 }
 
