@@ -49,6 +49,7 @@ static void gathering_end(struct gathering *gathering)
         watchers_scan_destroy(gathering->parts[i].ask.scan);
         clients_scan_destroy(gathering->parts[i].ask.clients);
         free(gathering->parts[i].ask.numbers.below);
+        free(gathering->parts[i].ingest.resources);
     }
     belfry_list_remove(&gathering->node);
     gatherer->n--;
@@ -75,6 +76,8 @@ static void tell_numbers(struct gathering *gathering)
         numbers.log_oldest = ingest->ingest.log_oldest;
         numbers.log_newest = ingest->ingest.status.revision;
         numbers.log_bytes = ingest->ingest.log_bytes;
+        numbers.resources = ingest->ingest.resources;
+        numbers.n_resources = ingest->ingest.n_resources;
     }
     gathering->gatherer->opts.finish(&numbers, gathering->gatherer->opts.user);
     gathering->numbers_fn(&numbers, gathering->fn_user);

@@ -10,6 +10,7 @@
 #include "daemon/standing.h"
 #include "follow/driver.h"
 #include "follow/history_reader.h"
+#include "serve/admin/resources.h"
 #include "thread/thread.h"
 
 struct ingest_thread;
@@ -40,6 +41,8 @@ struct ingest_thread_numbers {
     struct about about;
     int64_t log_oldest; /* the oldest revision that the log can be read from */
     size_t log_bytes;
+    struct resource_numbers *resources; /* in front of Kubernetes; owned by whoever asked; NULL: none, or no memory */
+    size_t n_resources;
 };
 void ingest_thread_numbers(struct ingest_thread *ingest, struct ingest_thread_numbers *out);
 

@@ -85,7 +85,9 @@
     "\"forms_shared\":1910,\"bytes\":1911},\"kfront\":{\"answered\":2000,\"running\":2001,\"write\":2002," \
     "\"consistent\":2003,\"form\":2004,\"document\":2005,\"other\":2006,\"watch\":2007,\"copies_sent\":2008," \
     "\"documents\":2009,\"repeated\":2010,\"failed\":2011,\"cut\":2012,\"bytes_up\":2013,\"bytes_down\":2014," \
-    "\"refused_upgrades\":2015}},"
+    "\"refused_upgrades\":2015}," \
+    "\"reviews\":{\"token_reviews\":2100,\"access_reviews\":2101,\"bad_tokens\":2102,\"forbidden\":2103," \
+    "\"failed\":2104,\"under_way\":2105,\"users\":2106}},"
 
 #define NUMBERS_JSON_WORKERS \
     "\"workers\":[{\"answered\":true,\"position\":48120730,\"turns\":99,\"longest_turn_us\":1800," \
@@ -128,7 +130,10 @@
     "\"forms_shared\":1910,\"bytes\":1911},\"front\":{\"answered\":2000,\"running\":2001,\"write\":2002," \
     "\"consistent\":2003,\"form\":2004,\"document\":2005,\"other\":2006,\"watch\":2007,\"copies_sent\":2008," \
     "\"documents\":2009,\"repeated\":2010,\"failed\":2011,\"cut\":2012,\"bytes_up\":2013,\"bytes_down\":2014," \
-    "\"refused_upgrades\":2015},\"latency\":{\"buckets\":[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]," \
+    "\"refused_upgrades\":2015}," \
+    "\"reviews\":{\"token_reviews\":2100,\"access_reviews\":2101,\"bad_tokens\":2102,\"forbidden\":2103," \
+    "\"failed\":2104,\"under_way\":2105,\"users\":2106}," \
+    "\"latency\":{\"buckets\":[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]," \
     "\"count\":136,\"sum_s\":0.75}},{\"answered\":false}]}\n"
 /* clang-format on */
 

@@ -373,6 +373,17 @@ static void write_pools(struct text *text, const struct pool_metric *metric, con
     }
 }
 
+static void write_resources(struct text *text, const struct resource_number *number, const struct tier_numbers *numbers)
+{
+    write_head(text, number->metric, number->help, number->is_counter ? COUNTER : GAUGE);
+    for (size_t i = 0; i < numbers->n_resources; i++) {
+        const struct resource_numbers *resource = &numbers->resources[i];
+        char labels[sizeof(resource->name) + 16];
+        snprintf(labels, sizeof(labels), "resource=\"%s\"", resource->name); /* its name needs no escapes */
+        sample_u64(text, number->metric, labels, resources_value(resource, number));
+    }
+}
+
 enum belfry_err metrics_write(const struct tier_numbers *numbers, struct belfry_buf *out)
 {
     struct text text = {.buf = out};
@@ -394,6 +405,9 @@ enum belfry_err metrics_write(const struct tier_numbers *numbers, struct belfry_
         write_head(&text, m->name, m->help, m->kind);
         write_pools(&text, m, numbers);
     }
+    const struct resource_number *resource;
+    for (size_t i = 0, n = resources_table(&resource); i < n && numbers->n_resources > 0; i++)
+        write_resources(&text, &resource[i], numbers);
     return text.err;
 }
 
@@ -442,5 +456,9 @@ enum belfry_err metrics_describe(struct belfry_buf *out)
             text_say(&text, "%s%s", pool > 0 ? ", " : "", shares_pool_name(pool));
         text_say(&text, " | %s |\n", m->help);
     }
+    const struct resource_number *resource;
+    for (size_t i = 0, n = resources_table(&resource); i < n; i++)
+        text_say(&text, "| `%s` | %s | resource: those of `--follow` | %s |\n", resource[i].metric,
+                 kind_names[resource[i].is_counter ? COUNTER : GAUGE], resource[i].help);
     return text.err;
 }

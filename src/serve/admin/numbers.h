@@ -13,12 +13,14 @@
 #include "follow/driver.h"
 #include "replica/replica.h"
 #include "serve/admin/pools.h"
+#include "serve/admin/resources.h"
 #include "serve/admin/tree.h"
 #include "serve/etcd/watch.h"
 #include "serve/kfront/kfront.h"
 #include "serve/kube/kube.h"
 #include "serve/reads/reads.h"
 #include "serve/relay/relay.h"
+#include "serve/rights/reviews.h"
 #include "serve/route.h"
 #include "server/inbound.h"
 #include "server/listener.h"
@@ -50,7 +52,8 @@ struct worker_numbers { /* of one worker thread */
     struct kube_stats kube; /* this and the next: zeroes where no resource is served */
     struct kube_lists_stats kube_lists;
     struct fence_stats fence;
-    struct kfront_stats kfront; /* zeroes in front of etcd */
+    struct kfront_stats kfront; /* this and the next: zeroes in front of etcd */
+    struct reviews_stats reviews;
     struct latency latency;
     int64_t position;
     uint64_t turns, longest_turn_us; /* longest since the last gathering */
@@ -86,6 +89,8 @@ struct tier_numbers {
     char *const *scope; /* prefixes of keys that are followed; n_scope 0: everything */
     size_t n_scope;
     size_t memory_max;
+    const struct resource_numbers *resources; /* in front of Kubernetes' API: what is followed */
+    size_t n_resources;
     size_t n_workers;
     const struct worker_numbers *workers;
 };

@@ -129,6 +129,7 @@ static void write_worker(struct belfry_json *json, const struct worker_numbers *
         write_kube(json, w);
         write_part(json, "sse", "SSE", w);
         write_part(json, "front", "KFRONT", w);
+        write_part(json, "reviews", "REVIEWS", w);
         write_latency(json, &w->latency);
     }
     belfry_json_close(json, '}');
@@ -157,6 +158,7 @@ enum belfry_err numbers_write(const struct tier_numbers *numbers, enum numbers_e
     write_part(&json, "log", "LOG", numbers);
     write_part(&json, "listeners", "LISTENERS", numbers);
     write_members(&json, "TIER", numbers);
+    resources_write(&json, numbers->resources, numbers->n_resources);
     pools_write(&json, numbers);
     summary_write(&json, numbers);
     if (extent == NUMBERS_WHOLE)

@@ -153,6 +153,13 @@ static void fill_worker(struct worker_numbers *w)
                                                 .bytes_up = 2013,
                                                 .bytes_down = 2014},
                                       .refused_upgrades = 2015};
+    w->reviews = (struct reviews_stats){.token_reviews = 2100,
+                                        .access_reviews = 2101,
+                                        .bad_tokens = 2102,
+                                        .forbidden = 2103,
+                                        .failed = 2104,
+                                        .under_way = 2105,
+                                        .users = 2106};
     for (size_t i = 0; i <= LATENCY_BUCKETS; i++)
         w->latency.buckets[i] = i;
     w->latency.count = 136;

@@ -419,6 +419,18 @@
     X(SUM, sse.bytes, bytes, JSON, "belfry_memory_bytes", GAUGE, NULL, "pool=\"sse_streams\"")
 
 /* In front of Kubernetes' API. The places of kfront.relay.passed are those of enum kfront_kind. */
+#define NUMBERS_REVIEWS(X) \
+    X(SUM, reviews.token_reviews, token_reviews, JSON, "belfry_reviews_total", COUNTER, \
+      "Questions to the API server about clients, by kind.", "kind=\"token\"") \
+    X(SUM, reviews.access_reviews, access_reviews, JSON, "belfry_reviews_total", COUNTER, NULL, "kind=\"access\"") \
+    X(SUM, reviews.bad_tokens, bad_tokens, JSON, "belfry_reviews_refused_total", COUNTER, \
+      "Reviews that refused a client, by why.", "why=\"token\"") \
+    X(SUM, reviews.forbidden, forbidden, JSON, "belfry_reviews_refused_total", COUNTER, NULL, "why=\"forbidden\"") \
+    X(SUM, reviews.failed, failed, JSON, "belfry_reviews_failed_total", COUNTER, \
+      "Reviews without an answer that says anything.") \
+    X(SUM, reviews.under_way, under_way, JSON, "belfry_reviews_under_way", GAUGE, "Reviews under way.") \
+    X(SUM, reviews.users, users, JSON, "belfry_reviews_users", GAUGE, "Users that are known by their tokens.")
+
 #define NUMBERS_KFRONT(X) \
     X(SUM, kfront.answered, answered, JSON, "belfry_kube_answered_total", COUNTER, \
       "Requests of Kubernetes' API that were answered from what the tier follows.") \
@@ -466,7 +478,7 @@
 #define NUMBERS_PARTS(P) \
     P(UPSTREAM) P(FOLLOWER) P(REPLICA) P(LOG) P(LISTENERS) P(TIER) P(WORKER) P(CORE) P(WATCH) \
     P(INBOUND) P(RELAY) P(READS) P(PERMIT) P(VOUCH) P(UPLINK) P(KUBE) P(LISTS) P(FENCE) P(ROUTE) P(GATEWAY) P(SSE) \
-    P(KFRONT)
+    P(KFRONT) P(REVIEWS)
 /* clang-format on */
 
 #endif

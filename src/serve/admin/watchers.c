@@ -72,6 +72,9 @@ struct watchers_scan {
     int64_t head;
     uint64_t now_ms;
     struct belfry_hash_key hash_key;
+    struct watchers_core
+        *cores; /* owned; NULL: one core, that of kube, worker and head. Otherwise those are cores[at] */
+    size_t n_cores, at;
     /* where it is */
     enum source source;
     uint64_t number; /* of the stream it is in, or was in last */
@@ -122,7 +125,29 @@ void watchers_scan_destroy(struct watchers_scan *scan)
         free(belfry_container(node, struct group, node));
     belfry_map_fini(&scan->groups);
     free(scan->rows);
+    free(scan->cores);
     free(scan);
+}
+
+static void scan_core(struct watchers_scan *scan, size_t at)
+{
+    scan->at = at;
+    scan->kube = scan->cores[at].kube;
+    scan->worker = scan->cores[at].worker;
+    scan->head = scan->cores[at].head;
+}
+
+enum belfry_err watchers_scan_cores(struct watchers_scan *scan, const struct watchers_core *cores, size_t n)
+{
+    if (n == 0)
+        return BELFRY_OK;
+    scan->cores = malloc(n * sizeof(*cores));
+    if (scan->cores == NULL)
+        return BELFRY_ERR_NOMEM;
+    memcpy(scan->cores, cores, n * sizeof(*cores));
+    scan->n_cores = n;
+    scan_core(scan, 0);
+    return BELFRY_OK;
 }
 
 void watchers_scan_kube(struct watchers_scan *scan, struct kube_service *kube)
@@ -429,7 +454,7 @@ static bool next_stream(struct watchers_scan *scan, uint64_t after, uint64_t *nu
     out->selector = (struct belfry_bytes){0};
     switch (scan->source) {
     case SOURCE_WATCH:
-        return watch_next(scan->service, after, number, &out->view);
+        return scan->service != NULL && watch_next(scan->service, after, number, &out->view);
     case SOURCE_KUBE:
         return next_kube(scan, after, number, out);
     case SOURCE_SSE:
@@ -445,9 +470,12 @@ static bool enter(struct watchers_scan *scan, struct seen *out)
 {
     uint64_t number;
     while (!next_stream(scan, scan->inside ? scan->number - 1 : scan->number, &number, out)) {
-        if (scan->source + 1 == SOURCES)
+        if (scan->source == SOURCE_KUBE && scan->at + 1 < scan->n_cores)
+            scan_core(scan, scan->at + 1);
+        else if (scan->source + 1 == SOURCES)
             return false;
-        scan->source++;
+        else
+            scan->source++;
         scan->number = 0;
         scan->inside = false;
     }

@@ -38,7 +38,8 @@ BELFRY_NODISCARD enum belfry_err watchers_parse(struct belfry_bytes query, struc
 
 struct watchers_scan;
 
-/* `head`: the newest revision, to measure lag against. Errors: BELFRY_ERR_NOMEM. */
+/* `head`: the newest revision, to measure lag against. `service` and `worker` NULL: there are none, but those of
+ * watchers_scan_cores(). Errors: BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err watchers_scan_create(const struct watchers_query *query, struct watch_service *service,
                                                       struct worker *worker, int64_t head, uint64_t now_ms,
                                                       struct watchers_scan **out);
@@ -47,6 +48,16 @@ void watchers_scan_destroy(struct watchers_scan *scan); /* NULL is fine */
 /* Includes the watches of Kubernetes' dialect, and streams of Server-Sent Events. Before the first step. */
 void watchers_scan_kube(struct watchers_scan *scan, struct kube_service *kube);
 void watchers_scan_sse(struct watchers_scan *scan, struct sse_streams *sse);
+
+/* In front of Kubernetes' API each resource has a service and a worker of its own, which are walked one after another.
+ * Before the first step. Errors: BELFRY_ERR_NOMEM. */
+struct watchers_core {
+    struct kube_service *kube;
+    struct worker *worker;
+    int64_t head; /* as in watchers_scan_create() */
+};
+BELFRY_NODISCARD enum belfry_err watchers_scan_cores(struct watchers_scan *scan, const struct watchers_core *cores,
+                                                     size_t n);
 
 /* Visits up to max_visits watchers and streams, about 100 to 200 ns each; not from inside a turn of the worker. True:
  * done, and the scan no longer needs its worker. Watchers that open, close or move between two steps may be missed;
