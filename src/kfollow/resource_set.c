@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/owner.h"
 #include "client/session.h"
+#include "kfollow/resource_pulse.h"
 #include "kfollow/server_document.h"
 #include "replica/replica.h"
 
@@ -33,11 +34,11 @@ struct entry {
     unsigned server;                  /* LOOKING: that is asked */
     uint64_t wait_ms;                 /* LOOKING: before the next look, if this one fails */
     char why[256];                    /* LOOKING: why it is not found; "": not known yet */
+    bool is_absent;                   /* LOOKING: it was not there at the last answer */
     struct store *store;              /* this and the next two: FOLLOWED */
     struct evlog *evlog;
     struct resource_driver *driver;
     uint64_t ready_until; /* BELFRY_NEVER: the driver is ready; 0: it never was */
-    bool is_told_ready;
 };
 
 struct resource_set {
@@ -73,8 +74,7 @@ static void entry_judge(struct entry *entry)
         entry->ready_until = 0;
     else if (entry->ready_until == BELFRY_NEVER)
         entry->ready_until = now + RESOURCE_STALE_MS;
-    entry->is_told_ready = entry_is_ready(entry, now);
-    bool ends = entry->is_told_ready && entry->ready_until != BELFRY_NEVER;
+    bool ends = entry_is_ready(entry, now) && entry->ready_until != BELFRY_NEVER;
     belfry_session_set_timer(entry->set->b, &entry->timer, ends ? entry->ready_until : BELFRY_NEVER);
 }
 
@@ -167,6 +167,7 @@ static void entry_follow(struct entry *entry)
     }
     free(why);
     entry->state = ENTRY_FOLLOWED;
+    entry->is_absent = false;
     entry->why[0] = '\0';
     replica_serves(entry->store);
     belfry_logf(set->opts.log, BELFRY_LOG_INFO, "resource_found", "resource=%s version=%s kind=%s namespaced=%s",
@@ -188,6 +189,7 @@ static void entry_look_failed(struct entry *entry, const char *why)
     entry->server = (entry->server + 1) % set->opts.n_servers;
     entry_look_later(entry, entry->wait_ms);
     entry->wait_ms = belfry_min_time(entry->wait_ms * 2, RESOURCE_SET_LOOK_MS);
+    set->events.changed(entry->number, set->user);
 }
 
 static void entry_absent(struct entry *entry)
@@ -197,8 +199,10 @@ static void entry_absent(struct entry *entry)
         belfry_logf(entry->set->opts.log, BELFRY_LOG_WARN, "resource_absent", "resource=%s why=\"%s\"", entry->text,
                     absent);
     snprintf(entry->why, sizeof(entry->why), "%s", absent);
+    entry->is_absent = true;
     entry->wait_ms = RESOURCE_SET_RETRY_MS;
-    entry_look_later(entry, RESOURCE_SET_LOOK_MS);
+    entry_look_later(entry, entry->set->opts.look_ms);
+    entry->set->events.changed(entry->number, entry->set->user);
 }
 
 static void on_entry_document(const struct server_document_answer *answer, void *user)
@@ -307,6 +311,8 @@ enum belfry_err resource_set_open(const struct resource_set_opts *opts, const st
     if (set == NULL)
         return BELFRY_ERR_NOMEM;
     set->opts = *opts;
+    if (set->opts.look_ms == 0)
+        set->opts.look_ms = RESOURCE_SET_LOOK_MS;
     set->events = *events;
     set->user = user;
     BELFRY_OWNER_INIT(set);
@@ -352,7 +358,7 @@ void resource_set_look(const struct resource_set *set, size_t number, struct res
 {
     const struct entry *entry = &set->entries[number];
     struct resource_driver_status status;
-    *out = (struct resource_set_view){.is_found = entry->state == ENTRY_FOLLOWED};
+    *out = (struct resource_set_view){.is_found = entry->state == ENTRY_FOLLOWED, .is_absent = entry->is_absent};
     if (out->is_found) {
         resource_driver_status(entry->driver, &status);
         out->is_ready = entry_is_ready(entry, belfry_clock_ms());

@@ -46,6 +46,7 @@ struct resource_set_opts {
     uint64_t history_age_s;
     unsigned n_workers; /* readers of each log */
     uint32_t watch_s;   /* 0: RESOURCE_WATCH_S */
+    uint32_t look_ms;   /* 0: RESOURCE_SET_LOOK_MS */
     uint64_t seed;
     const struct belfry_log *log;
 };
@@ -67,6 +68,7 @@ void resource_set_close(struct resource_set *set);
 
 struct resource_set_view {
     bool is_found, is_ready, is_stale;
+    bool is_absent;                     /* upstream answered that it does not have the resource */
     const struct resource_facts *facts; /* NULL: it is not found yet */
     struct store *store;                /* this and the next: likewise */
     struct evlog *log;
