@@ -58,6 +58,9 @@ struct config {
     size_t n_upstream;
     char *upstream_cacert, *upstream_cert, *upstream_key, *upstream_server_name, *upstream_user,
         *upstream_password_file, *upstream_token_key, *upstream_token_method; /* NULL: none */
+    char *upstream_kube, *upstream_token_file;                                /* NULL: upstream is etcd; none */
+    char **follow; /* resources (kfollow/resource_name.h); with upstream_kube */
+    size_t n_follow;
     bool pass_users, allow_root;
     struct config_listen *listen;
     size_t n_listen;

@@ -6,6 +6,7 @@
 
 #include "base/password_file.h"
 #include "daemon/config_listen.h"
+#include "daemon/kube_upstream.h"
 #include "net/tls.h"
 #include "opt/nearest.h"
 #include "replica/folder.h"
@@ -29,7 +30,7 @@ static bool upstream_has_tls(const struct config *config)
 static enum belfry_err check_upstream(const struct config_draft *draft)
 {
     const struct config *config = draft->config;
-    if (config->n_upstream == 0)
+    if (config->n_upstream == 0 && config->upstream_kube == NULL)
         return WRONG(draft, KEY_UPSTREAM, "there is none: give at least one URL");
     if (config->upstream_cert != NULL && config->upstream_key == NULL)
         return WRONG(draft, KEY_UPSTREAM_CERT, "its key is missing: give --upstream-key FILE too");
@@ -41,6 +42,60 @@ static enum belfry_err check_upstream(const struct config_draft *draft)
         return WRONG(draft, KEY_UPSTREAM_USER, "its password is missing: give --upstream-password-file FILE too");
     if (config->upstream_password_file != NULL && config->upstream_user == NULL)
         return WRONG(draft, KEY_UPSTREAM_PASSWORD_FILE, "whose password? Give --upstream-user NAME too");
+    return BELFRY_OK;
+}
+
+/* What means nothing in front of Kubernetes; N_CONFIG_KEYS: none of it is given. */
+static enum config_key only_for_etcd(const struct config *config)
+{
+    return config->upstream_cert != NULL            ? KEY_UPSTREAM_CERT
+           : config->upstream_key != NULL           ? KEY_UPSTREAM_KEY
+           : config->upstream_user != NULL          ? KEY_UPSTREAM_USER
+           : config->upstream_password_file != NULL ? KEY_UPSTREAM_PASSWORD_FILE
+           : config->upstream_token_key != NULL     ? KEY_UPSTREAM_TOKEN_KEY
+           : config->pass_users                     ? KEY_PASS_USERS
+           : config->resources.n > 0                ? KEY_RESOURCES
+           : config->n_scope > 0                    ? KEY_SCOPE
+           : config->admin_tail                     ? KEY_ADMIN_TAIL
+                                                    : N_CONFIG_KEYS;
+}
+
+static enum belfry_err check_kube(const struct config_draft *draft)
+{
+    const struct config *config = draft->config;
+    if (config->upstream_kube == NULL && config->n_follow > 0)
+        return WRONG(draft, KEY_FOLLOW, "of which API server? Give --upstream-kube WHERE too");
+    if (config->upstream_kube == NULL && config->upstream_token_file != NULL)
+        return WRONG(draft, KEY_UPSTREAM_TOKEN_FILE, "it is for the URLs of --upstream-kube: give that too");
+    if (config->upstream_kube == NULL)
+        return BELFRY_OK;
+    if (draft->origin[KEY_UPSTREAM].source == CONFIG_FROM_DEFAULT)
+        config_drop(draft->config, KEY_UPSTREAM);
+    if (config->n_upstream > 0)
+        return WRONG(draft, KEY_UPSTREAM, "upstream is etcd or, with --upstream-kube, an API server: keep one");
+    if (config->n_follow == 0)
+        return WRONG(draft, KEY_UPSTREAM_KUBE, "which resources? Give --follow RESOURCE,... too");
+    enum config_key other = only_for_etcd(config);
+    return other == N_CONFIG_KEYS ? BELFRY_OK
+                                  : WRONG(draft, other,
+                                          "it is for a tier in front of etcd, and this one has "
+                                          "--upstream-kube: leave it out");
+}
+
+/* In front of Kubernetes every client is asked about, whatever the listener. */
+static enum belfry_err check_kube_listen(const struct config_draft *draft, const struct config_listen *listen)
+{
+    const struct listen_policy *policy = &listen->policy;
+    if (draft->config->upstream_kube == NULL)
+        return BELFRY_OK;
+    if (policy->rights == LISTEN_RIGHTS_OPEN || policy->open_writes)
+        return WRONG(draft, KEY_LISTEN,
+                     "%s has rights=open, but with --upstream-kube the API server decides what each client may do: "
+                     "leave it out",
+                     listen->endpoint.url);
+    if ((policy->dialects & DIALECT_KUBE) == 0)
+        return WRONG(draft, KEY_LISTEN, "%s does not serve kube, and with --upstream-kube there is nothing else",
+                     listen->endpoint.url);
     return BELFRY_OK;
 }
 
@@ -128,6 +183,8 @@ static enum belfry_err check_rights(const struct config_draft *draft, const stru
 {
     const char *credentials = credentials_of(draft->config);
     const struct listen_policy *policy = &listen->policy;
+    if (draft->config->upstream_kube != NULL)
+        return check_kube_listen(draft, listen);
     if (policy->read_only && policy->open_writes)
         return WRONG(draft, KEY_LISTEN, "%s is read-only and has rights=open+writes: keep one", listen->endpoint.url);
     if (credentials == NULL || listen->client_ca != NULL || policy->rights != LISTEN_RIGHTS_ASKED)
@@ -277,7 +334,9 @@ static enum belfry_err read_ticket_keys(const struct config_draft *draft)
 
 enum belfry_err config_check(const struct config_draft *draft)
 {
-    enum belfry_err err = check_upstream(draft);
+    enum belfry_err err = check_kube(draft);
+    if (err == BELFRY_OK)
+        err = check_upstream(draft);
     if (err == BELFRY_OK)
         err = check_listen(draft);
     if (err == BELFRY_OK)
@@ -306,7 +365,7 @@ static void warn_open(const struct belfry_endpoint *endpoint, FILE *out)
 
 static void warn_upstream(const struct config *config, FILE *out)
 {
-    if (upstream_has_tls(config) ||
+    if (upstream_has_tls(config) || config->upstream_kube != NULL ||
         (config->upstream_cacert == NULL && config->upstream_cert == NULL && config->upstream_server_name == NULL))
         return;
     fputs("warning: no upstream is https, so upstream-cacert, upstream-cert and upstream-server-name do nothing\n",
@@ -384,6 +443,18 @@ static enum belfry_err try_upstream_tls(const struct config_draft *draft)
     return judge(draft, upstream_key_named(config, why), err, why);
 }
 
+static enum belfry_err try_kube(const struct config_draft *draft)
+{
+    struct kube_upstream upstream;
+    char why[CONFIG_WHY] = "";
+    if (draft->config->upstream_kube == NULL)
+        return BELFRY_OK;
+    enum belfry_err err = kube_upstream_read(draft->config, &upstream, why, sizeof(why));
+    if (err == BELFRY_OK)
+        kube_upstream_fini(&upstream);
+    return judge(draft, KEY_UPSTREAM_KUBE, err, why);
+}
+
 static enum belfry_err try_password(const struct config_draft *draft)
 {
     char password[BELFRY_PASSWORD_MAX], why[CONFIG_WHY];
@@ -450,6 +521,7 @@ enum belfry_err config_try(const struct config_draft *draft, FILE *out)
 {
     const struct config *config = draft->config;
     enum belfry_err err = try_upstream_tls(draft);
+    keep_first(&err, try_kube(draft));
     keep_first(&err, try_password(draft));
     keep_first(&err, try_token_key(draft));
     for (size_t i = 0; i < config->n_listen; i++) {

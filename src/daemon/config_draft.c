@@ -9,6 +9,7 @@
 #include "base/utf8.h"
 #include "daemon/config_listen.h"
 #include "daemon/config_resource.h"
+#include "kfollow/resource_set.h"
 #include "serve/sse/cors.h"
 
 #define MISTAKE_MAX 1024
@@ -98,6 +99,8 @@ void config_drop(struct config *config, enum config_key key)
         drop_texts(&config->cors_origins, &config->n_cors_origins);
     else if (key == KEY_SCOPE)
         drop_texts(&config->scope, &config->n_scope);
+    else if (key == KEY_FOLLOW)
+        drop_texts(&config->follow, &config->n_follow);
     else if (row->kind == BELFRY_KIND_TEXT && row->width > 0) {
         free(*text_of(config, row));
         *text_of(config, row) = NULL;
@@ -227,6 +230,42 @@ static enum belfry_err add_origins(struct config_draft *draft, const struct belf
     return err;
 }
 
+static bool is_followed(const struct config *config, const struct resource_name *name)
+{
+    struct resource_name other;
+    for (size_t i = 0; i < config->n_follow; i++)
+        if (resource_name_read(config->follow[i], &other) && resource_name_same(&other, name))
+            return true;
+    return false;
+}
+
+static enum belfry_err add_follow(struct config_draft *draft, const struct belfry_opt_row *row,
+                                  struct config_origin origin, const char *text)
+{
+    struct config *config = draft->config;
+    enum belfry_err err = BELFRY_OK;
+    size_t len;
+    const char *item;
+    while (err == BELFRY_OK && (item = belfry_value_item(&text, ",", &len)) != NULL) {
+        char copy[2 * RESOURCE_NAME_MAX];
+        struct resource_name name;
+        int shown = (int)(len < BELFRY_OPT_SHOWN ? len : BELFRY_OPT_SHOWN);
+        snprintf(copy, sizeof(copy), "%.*s", (int)(len < sizeof(copy) ? len : sizeof(copy) - 1), item);
+        if (!resource_name_read(copy, &name))
+            err = config_draft_wrong(draft, row, origin,
+                                     "'%.*s' is not a resource: write PLURAL, PLURAL.GROUP or PLURAL.VERSION.GROUP",
+                                     shown, item);
+        else if (is_followed(config, &name))
+            err = config_draft_wrong(draft, row, origin, "'%.*s' is there twice: keep one", shown, item);
+        else if (config->n_follow == RESOURCE_SET_MAX)
+            err = config_draft_wrong(draft, row, origin, "more than %d of them: start a second belfryd",
+                                     RESOURCE_SET_MAX);
+        else
+            err = add_text(&config->follow, &config->n_follow, item, len);
+    }
+    return err;
+}
+
 static enum belfry_err add_scope(struct config_draft *draft, const struct belfry_opt_row *row,
                                  struct config_origin origin, const char *text)
 {
@@ -292,6 +331,8 @@ static enum belfry_err set_value(struct config_draft *draft, const struct belfry
         return add_hosts(draft, row, origin, text);
     if (row->id == KEY_CORS_ORIGINS)
         return add_origins(draft, row, origin, text);
+    if (row->id == KEY_FOLLOW)
+        return add_follow(draft, row, origin, text);
     if (row->id == KEY_SCOPE)
         return add_scope(draft, row, origin, text);
     if (row->id == KEY_LISTEN) {

@@ -137,6 +137,7 @@ static void write_list(FILE *out, const struct config *config, const struct conf
                : key == KEY_RESOURCES     ? config->resources.n
                : key == KEY_ALLOWED_HOSTS ? config->n_allowed_hosts
                : key == KEY_CORS_ORIGINS  ? config->n_cors_origins
+               : key == KEY_FOLLOW        ? config->n_follow
                                           : config->n_scope;
     write_note(out, fprintf(out, "%s:%s", config_rows[key].name, n == 0 ? " []" : ""), draft, key);
     for (size_t i = 0; i < n; i++)
@@ -149,6 +150,7 @@ static void write_list(FILE *out, const struct config *config, const struct conf
                        key == KEY_UPSTREAM        ? config->upstream[i].url
                        : key == KEY_ALLOWED_HOSTS ? config->allowed_hosts[i]
                        : key == KEY_CORS_ORIGINS  ? config->cors_origins[i]
+                       : key == KEY_FOLLOW        ? config->follow[i]
                                                   : config->scope[i]);
 }
 

@@ -58,6 +58,21 @@ const struct belfry_opt_row config_rows[N_CONFIG_ROWS] = {
         .help = "pass users of client certificates on to the belfryd above",
         .more = "For tiers that are not next to etcd. The listener above must name this tier's\n"
                 "--upstream-cert in users-from."},
+    [KEY_UPSTREAM_KUBE] = {KEY_UPSTREAM_KUBE, "upstream-kube", TEXT(upstream_kube), .value_name = "WHERE",
+        .help = "follow resources of Kubernetes API servers instead of etcd",
+        .more = "WHERE is in-cluster, which is the service account of the pod; or the path of a kubeconfig,\n"
+                "whose current context is used; or URLs of API servers with commas between them. The\n"
+                "tier's own credential is a token, which needs the right to read what is followed and the\n"
+                "ClusterRole system:auth-delegator. It needs --follow, and listeners serve Kubernetes' API\n"
+                "only. What is not followed is relayed with the credential of its client."},
+    [KEY_UPSTREAM_TOKEN_FILE] = {KEY_UPSTREAM_TOKEN_FILE, "upstream-token-file", TEXT(upstream_token_file),
+        .value_name = "FILE", .help = "the tier's token for the URLs of --upstream-kube",
+        .more = "The file is read again when it changes."},
+    [KEY_FOLLOW] = {KEY_FOLLOW, "follow", .kind = BELFRY_KIND_LIST, .value_name = "RESOURCE,...",
+        .help = "serve these resources of --upstream-kube from here; may repeat",
+        .more = "A resource is PLURAL of the core group, PLURAL.GROUP, or PLURAL.VERSION.GROUP: pods,\n"
+                "endpointslices.discovery.k8s.io, widgets.v1.demo.example.com. At most 200. One that the API\n"
+                "server does not have is looked for again every 10 seconds, and relayed until it is there."},
     [KEY_RIGHTS_PERIOD] = {KEY_RIGHTS_PERIOD, "rights-period", MS(rights_period_ms), RANGE(SECOND, HOUR),
         .fallback = "10s", .help = "a right that upstream has revoked ends within this time",
         .more = "With auth on, upstream is asked about each token so often; when it cannot be asked for\n"

@@ -1011,6 +1011,65 @@ static void origins_of_pages_are_as_browsers_send_them(void **state)
     expect_mistake("--cors-origins: 'b.example' is not an origin: write scheme://host");
 }
 
+#define KUBE "--upstream-kube", "https://127.0.0.1:6443"
+
+static void resources_of_an_api_server_are_followed(void **state)
+{
+    (void)state;
+    load(KUBE, "--follow", "pods,endpointslices.discovery.k8s.io", "--follow", "widgets.v1.demo.example.com", NULL);
+    load_ok();
+    expect_reads_back();
+    assert_string_equal(config.upstream_kube, "https://127.0.0.1:6443");
+    assert_int_equal(config.n_follow, 3);
+    assert_string_equal(config.follow[1], "endpointslices.discovery.k8s.io");
+    load_file("upstream-kube: in-cluster\nfollow: [pods, nodes]\n");
+    load_ok();
+    assert_int_equal(config.n_follow, 2);
+
+    load("--follow", "pods", NULL);
+    expect_mistake("--follow: of which API server? Give --upstream-kube WHERE too");
+    load(KUBE, NULL);
+    expect_mistake("--upstream-kube: which resources? Give --follow RESOURCE,... too");
+    load(KUBE, "--follow", "pods", "--upstream", "http://127.0.0.1:1", NULL);
+    expect_mistake("--upstream: upstream is etcd or, with --upstream-kube, an API server: keep one");
+    load("--upstream-token-file", "/etc/token", NULL);
+    expect_mistake("--upstream-token-file: it is for the URLs of --upstream-kube: give that too");
+    load(KUBE, "--follow", "pods,Pods", NULL);
+    expect_mistake("--follow: 'Pods' is not a resource: write PLURAL, PLURAL.GROUP or PLURAL.VERSION.GROUP");
+    load(KUBE, "--follow", "widgets.v1.demo.example.com,widgets.v2.demo.example.com", NULL);
+    expect_mistake("--follow: 'widgets.v2.demo.example.com' is there twice: keep one");
+}
+
+static void what_is_for_etcd_is_refused_in_front_of_an_api_server(void **state)
+{
+    static const char *const others[] = {"--scope=/a/",  "--upstream-user=root", "--upstream-cert=cert.pem",
+                                         "--admin-tail", "--pass-users",         "--resources=widgets.yaml"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        load(KUBE, "--follow", "pods", others[i], NULL);
+        expect_mistake("it is for a tier in front of etcd, and this one has --upstream-kube: leave it out");
+    }
+    load(KUBE, "--follow", "pods", "--listen", SOCKET ",rights=open", NULL);
+    expect_mistake("has rights=open, but with --upstream-kube the API server decides what each client may do");
+    load(KUBE, "--follow", "pods", "--listen", SOCKET ",serve=grpc", NULL);
+    expect_mistake("does not serve kube, and with --upstream-kube there is nothing else");
+    load(KUBE, "--follow", "pods", "--listen", SOCKET ",rights=upstream", NULL);
+    load_ok();
+}
+
+static void at_most_200_resources_are_followed(void **state)
+{
+    char text[2000] = "";
+    (void)state;
+    for (int i = 0; i < 200; i++)
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), "%sr%d", i > 0 ? "," : "", i);
+    load(KUBE, "--follow", text, NULL);
+    load_ok();
+    assert_int_equal(config.n_follow, 200);
+    load(KUBE, "--follow", text, "--follow", "one-more", NULL);
+    expect_mistake("--follow: more than 200 of them: start a second belfryd");
+}
+
 static void keys_of_tickets_are_read_with_the_configuration(void **state)
 {
     (void)state;
@@ -1200,6 +1259,9 @@ int main(void)
         TEST(a_scalar_flag_given_twice_is_the_last),
         TEST(allowed_hosts_are_names),
         TEST(origins_of_pages_are_as_browsers_send_them),
+        TEST(resources_of_an_api_server_are_followed),
+        TEST(what_is_for_etcd_is_refused_in_front_of_an_api_server),
+        TEST(at_most_200_resources_are_followed),
         TEST(keys_of_tickets_are_read_with_the_configuration),
         TEST(a_scope_is_one_prefix),
         TEST(the_config_file_may_be_named_by_the_environment),

@@ -14,6 +14,7 @@
 #include "daemon/advertise.h"
 #include "daemon/etcd_tier.h"
 #include "daemon/gathering.h"
+#include "daemon/kube_tier.h"
 #include "daemon/limits.h"
 #include "daemon/seed.h"
 #include "daemon/service.h"
@@ -144,7 +145,8 @@ static enum belfry_err open_parts(struct tier *tier, char *why, size_t why_len)
                                    .advertise = tier->advertise,
                                    .workers = &tier->workers,
                                    .log = tier->opts.log};
-    return etcd_tier_open(&opts, &tier->parts, why, why_len);
+    return tier->opts.config->upstream_kube != NULL ? kube_tier_open(&opts, &tier->parts, why, why_len)
+                                                    : etcd_tier_open(&opts, &tier->parts, why, why_len);
 }
 
 static void find_address(struct tier *tier)

@@ -21,6 +21,8 @@ static void announce(const struct config *config, const struct belfry_log *log)
     service_limits(&limits);
     belfry_logf(log, BELFRY_LOG_INFO, "start", "version=%s name=%s workers=%u cache_dir=%s", BELFRY_VERSION,
                 config->name, config->workers, config->cache_dir);
+    for (size_t i = 0; i < config->n_follow; i++)
+        belfry_logf(log, BELFRY_LOG_INFO, "upstream", "kube=%s follow=%s", config->upstream_kube, config->follow[i]);
     for (size_t i = 0; i < config->n_upstream; i++)
         belfry_logf(log, BELFRY_LOG_INFO, "upstream", "endpoint=%s", config->upstream[i].url);
     belfry_logf(log, BELFRY_LOG_INFO, "limits",

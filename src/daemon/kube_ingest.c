@@ -1,0 +1,203 @@
+/* src/daemon/kube_ingest.c */
+#include "daemon/kube_ingest.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "replica/replica.h"
+
+struct kube_ingest {
+    /* fixed at creation */
+    struct kube_ingest_opts opts;
+    struct thread *thread;
+    char *why; /* lent until it has started */
+    size_t why_len;
+    /* the thread's */
+    struct resource_set *set;
+};
+
+static void on_resource_changed(size_t number, void *user)
+{
+    struct kube_ingest *ingest = user;
+    struct resource_standing *standing = &ingest->opts.standings[number];
+    struct resource_set_view view;
+    struct resource_driver_status status;
+    resource_set_look(ingest->set, number, &view);
+    struct resource_standing_view now = {
+        .is_ready = view.is_ready, .is_stale = view.is_stale, .is_absent = view.is_absent};
+    memcpy(now.reason, view.reason, sizeof(now.reason));
+    if (view.is_found) {
+        resource_driver_status(view.driver, &status);
+        resource_standing_publish(standing, status.version, belfry_clock_ns());
+    }
+    resource_standing_set(standing, &now);
+    ingest->opts.wake(ingest->opts.user);
+}
+
+static void on_resource_found(size_t number, void *user)
+{
+    struct kube_ingest *ingest = user;
+    struct resource_set_view view;
+    resource_set_look(ingest->set, number, &view);
+    ingest->opts.found(number, &view, ingest->opts.user);
+    on_resource_changed(number, user);
+}
+
+static enum belfry_err kube_ingest_begin(struct thread *thread, void *user)
+{
+    static const struct resource_set_events events = {.found = on_resource_found, .changed = on_resource_changed};
+    struct kube_ingest *ingest = user;
+    struct resource_set_opts opts = ingest->opts.set;
+    opts.loop = thread_loop(thread);
+    return resource_set_open(&opts, &events, ingest, &ingest->set, ingest->why, ingest->why_len);
+}
+
+static void kube_ingest_end(struct thread *thread, void *user)
+{
+    (void)thread;
+    struct kube_ingest *ingest = user;
+    resource_set_close(ingest->set);
+    ingest->set = NULL;
+}
+
+enum belfry_err kube_ingest_start(const struct kube_ingest_opts *opts, struct kube_ingest **out, char *why,
+                                  size_t why_len)
+{
+    static const struct thread_part part = {"belfry-ingest", kube_ingest_begin, kube_ingest_end};
+    struct kube_ingest *ingest = calloc(1, sizeof(*ingest));
+    if (ingest == NULL)
+        return BELFRY_ERR_NOMEM;
+    *ingest = (struct kube_ingest){.opts = *opts, .why = why, .why_len = why_len};
+    enum belfry_err err = thread_start(&part, ingest, &ingest->thread);
+    if (err != BELFRY_OK) {
+        free(ingest);
+        return err;
+    }
+    *out = ingest;
+    return BELFRY_OK;
+}
+
+void kube_ingest_stop(struct kube_ingest *ingest)
+{
+    if (ingest != NULL)
+        thread_stop(ingest->thread);
+}
+
+void kube_ingest_destroy(struct kube_ingest *ingest)
+{
+    if (ingest == NULL)
+        return;
+    thread_destroy(ingest->thread);
+    free(ingest);
+}
+
+void kube_ingest_post(struct kube_ingest *ingest, struct mail *mail)
+{
+    thread_post(ingest->thread, mail);
+}
+
+struct resource_set *kube_ingest_set(struct kube_ingest *ingest)
+{
+    return ingest->set;
+}
+
+bool kube_ingest_prove(void *owner, size_t number, struct resource_proof *proof)
+{
+    struct kube_ingest *ingest = owner;
+    struct resource_set_view view;
+    resource_set_look(ingest->set, number, &view);
+    if (view.is_found)
+        resource_driver_prove(view.driver, proof);
+    return view.is_found;
+}
+
+/* ---- numbers ---- */
+
+static const char *state_name(const struct resource_set_view *view, const struct resource_driver_status *status)
+{
+    static const char *const names[] = {[RESOURCE_START] = "start",
+                                        [RESOURCE_LISTING] = "listing",
+                                        [RESOURCE_JOINING] = "joining",
+                                        [RESOURCE_AUDITING] = "auditing",
+                                        [RESOURCE_LIVE] = "live"};
+    return view->is_found ? names[status->state] : view->is_absent ? "absent" : "looking";
+}
+
+static void count_follower(struct kube_ingest *ingest, const struct resource_set_view *view,
+                           const struct resource_driver_status *status, struct resource_numbers *out)
+{
+    const struct resource_stats *stats = &status->stats;
+    struct replica_stats replica;
+    replica_stats(view->store, &replica);
+    snprintf(out->version, sizeof(out->version), "%s", view->facts->version);
+    snprintf(out->server, sizeof(out->server), "%s",
+             belfry_kube_server(resource_set_server(ingest->set, status->server)));
+    snprintf(out->relisted, sizeof(out->relisted), "%s", status->why);
+    out->resource_version = (uint64_t)status->version;
+    out->objects = replica.state_rows;
+    out->replica_bytes = replica.used_bytes;
+    out->log_bytes = evlog_bytes(view->log);
+    out->events = stats->events;
+    out->bookmarks = stats->bookmarks;
+    out->listings = stats->listings;
+    out->expired = stats->expired;
+    out->rewritten = stats->rewritten;
+    out->watches = stats->watches;
+    out->probes = stats->probes;
+    out->moves = stats->moves;
+    out->proofs = stats->fresh;
+    out->unproven = stats->unproven;
+}
+
+static void count_resource(struct kube_ingest *ingest, size_t number, struct resource_numbers *out)
+{
+    struct resource_set_view view;
+    struct resource_driver_status status = {.why = ""};
+    resource_set_look(ingest->set, number, &view);
+    if (view.is_found) {
+        resource_driver_status(view.driver, &status);
+        count_follower(ingest, &view, &status, out);
+    }
+    resource_name_write(&ingest->opts.set.names[number], out->name);
+    snprintf(out->state, sizeof(out->state), "%s", state_name(&view, &status));
+    memcpy(out->reason, view.reason, sizeof(out->reason));
+    out->ready = view.is_ready;
+    out->stale = view.is_stale;
+}
+
+/* What the whole tier says of its upstream: ready while each resource is, but those that upstream does not have. */
+static void sum_up(struct kube_ingest *ingest, struct ingest_thread_numbers *out)
+{
+    struct driver_status *status = &out->status;
+    status->standing = DRIVER_READY;
+    status->state = UPSTREAM_LIVE;
+    for (size_t i = 0; i < ingest->opts.set.n_names; i++) {
+        struct resource_set_view view;
+        resource_set_look(ingest->set, i, &view);
+        if (view.is_ready || view.is_absent || status->standing != DRIVER_READY)
+            continue;
+        status->standing = view.is_stale ? DRIVER_STALE : DRIVER_NOT_READY;
+        status->state = UPSTREAM_START;
+        status->silent_ms = BELFRY_NEVER;
+        memcpy(status->reason, view.reason, sizeof(status->reason));
+    }
+    for (unsigned i = 0; i < ingest->opts.set.n_servers; i++) {
+        const struct belfry_kube_stats *stats = belfry_kube_get_stats(resource_set_server(ingest->set, i));
+        status->connects += stats->connects;
+        status->losses += stats->losses;
+    }
+}
+
+void kube_ingest_numbers(struct kube_ingest *ingest, struct ingest_thread_numbers *out)
+{
+    size_t n = ingest->opts.set.n_names;
+    sum_up(ingest, out);
+    out->resources = calloc(n, sizeof(*out->resources));
+    out->n_resources = out->resources == NULL ? 0 : n;
+    for (size_t i = 0; i < out->n_resources; i++) {
+        count_resource(ingest, i, &out->resources[i]);
+        out->log_bytes += out->resources[i].log_bytes;
+    }
+}
