@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "core/key_range.h"
+#include "kube/needle.h"
 #include "serve/kube/packer.h"
 #include "wire/scan.h"
 
@@ -13,7 +14,8 @@
 struct reading {
     struct kube_page *page;
     struct kube_render render;
-    enum belfry_err err; /* of a row */
+    struct kube_needle needle; /* of the selector */
+    enum belfry_err err;       /* of a row */
     size_t n, skipped, undecodable;
     struct belfry_buf last; /* the key of the last row */
     size_t n_rows;
@@ -112,6 +114,8 @@ static enum belfry_err read_row(struct reading *reading, struct belfry_bytes key
     if (page->filter && !is_in_namespace(page, key))
         return BELFRY_OK;
     enum belfry_err err = belfry_scan_kv(raw, &kv);
+    if (err == BELFRY_OK && !kube_needle_may_match(&reading->needle, kv.value))
+        return BELFRY_OK;
     struct kube_object *object = NULL, lent;
     if (err == BELFRY_OK) {
         struct kube_stored stored = {key, kv.value, kv.create_rev, kv.mod_rev, kv.version};
@@ -137,7 +141,8 @@ static bool on_page_row(struct belfry_bytes key, struct belfry_bytes kv, void *u
     if (reading->err == BELFRY_OK)
         reading->err = read_row(reading, key, kv);
     bool late = ++reading->n_rows % ROW_LOOKS == 0 && belfry_clock_ns() > reading->until_ns;
-    return reading->err == BELFRY_OK && reading->n < reading->page->limit && !late;
+    bool full = belfry_buf_len(&reading->page->text) >= KUBE_PAGE_BYTES;
+    return reading->err == BELFRY_OK && reading->n < reading->page->limit && !late && !full;
 }
 
 /* ---- a snapshot ---- */
@@ -145,11 +150,12 @@ static bool on_page_row(struct belfry_bytes key, struct belfry_bytes kv, void *u
 static enum belfry_err read_rows(struct reading *reading, struct store *store)
 {
     struct kube_page *page = reading->page;
+    size_t times = page->selector == NULL ? 1 : KUBE_PAGE_SELECTS; /* most rows may be skipped */
     struct store_read read = {.key = belfry_buf_bytes(&page->key),
                               .end = belfry_buf_bytes(&page->end),
                               .rev = page->rev,
-                              .max_rows = KUBE_PAGE_ROWS,
-                              .max_bytes = KUBE_PAGE_BYTES,
+                              .max_rows = times * KUBE_PAGE_ROWS,
+                              .max_bytes = times * KUBE_PAGE_BYTES,
                               .max_walk = KUBE_PAGE_WALK};
     enum belfry_err err = store->api->range(store, &read, on_page_row, reading, &reading->got);
     return err != BELFRY_OK ? err : reading->err;
@@ -277,6 +283,7 @@ void kube_page_read(struct kube_page *page, struct store *store)
         .page = page, .n = page->n, .until_ns = belfry_clock_ns() + (uint64_t)KUBE_PAGE_MS * NS_PER_MS};
     reading.render = (struct kube_render){
         .resource = page->resource, .version = page->version, .view = page->view, .include = page->include};
+    reading.needle = kube_needle_of(page->selector, page->version);
     page->skipped = page->undecodable = 0;
     page->err = kube_page_read_once(&reading, store);
     if (page->err != BELFRY_OK)

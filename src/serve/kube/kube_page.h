@@ -12,8 +12,7 @@
  * rows must be walked first (replica/older.h), KUBE_PAGE_WALK rows at a time: until that is done pages are empty.
  *
  * Thread: the worker's before it is handed over and after it came back; the reader's in between.
- * Memory: at most KUBE_PAGE_BYTES of rows and one object, or KUBE_PAGE_ROWS, and their text, which is about as large,
- * and for small values a few hundred bytes each; with gzip also a packer (packer.h).
+ * Memory: a text of KUBE_PAGE_BYTES and one object; rows are read one by one. With gzip also a packer (packer.h).
  */
 #ifndef BELFRY_SERVE_KUBE_KUBE_PAGE_H
 #define BELFRY_SERVE_KUBE_KUBE_PAGE_H
@@ -24,11 +23,12 @@
 #include "kube/selector.h"
 #include "kube/token.h"
 
-#define KUBE_PAGE_BYTES (256 * 1024)
-#define KUBE_PAGE_ROWS  4096
-#define KUBE_PAGE_MS    20
-#define KUBE_PAGE_WALK  8192
-#define KUBE_PACK_BYTES (128 * 1024) /* docs/spec/kubernetes-watch.md 2.6 */
+#define KUBE_PAGE_BYTES   (256 * 1024)
+#define KUBE_PAGE_ROWS    4096
+#define KUBE_PAGE_SELECTS 16 /* times as many rows are read with a selector, until the text is that long */
+#define KUBE_PAGE_MS      20
+#define KUBE_PAGE_WALK    8192
+#define KUBE_PACK_BYTES   (128 * 1024) /* docs/spec/kubernetes-watch.md 2.6 */
 
 struct packer;
 

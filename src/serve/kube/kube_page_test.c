@@ -296,9 +296,10 @@ static void a_selector_that_matches_nothing_still_ends_its_pages(void **state)
 {
     (void)state;
     char name[16];
-    for (int i = 0; i < 8; i++) {
-        snprintf(name, sizeof(name), "ns/w%d", i);
-        widgets_put(store, 10 + i, name, i == 7 ? "y" : "x", BIG);
+    enum { N = 8 * KUBE_PAGE_SELECTS }; /* twice the rows of a page */
+    for (int i = 0; i < N; i++) {
+        snprintf(name, sizeof(name), "ns/w%03d", i);
+        widgets_put(store, 10 + i, name, i == N - 1 ? "y" : "x", BIG);
     }
     struct kube_page page = page_of("", "");
     page.as = KUBE_PAGE_EVENTS;
@@ -307,7 +308,31 @@ static void a_selector_that_matches_nothing_still_ends_its_pages(void **state)
     assert_int_equal(page.err, BELFRY_OK);
     assert_true(page.more);
     assert_int_equal(belfry_buf_len(&page.text), 0);
-    expect_names(&page, 2, "w7");
+    size_t n_pages;
+    char *body = read_all(&page, &n_pages);
+    assert_string_equal(names_in(body), "w127");
+    free(body);
+    kube_page_fini(&page);
+}
+
+static void a_page_of_selected_objects_is_bounded_by_its_text(void **state)
+{
+    (void)state;
+    char name[16];
+    for (int i = 0; i < 12; i++) {
+        snprintf(name, sizeof(name), "ns/w%02d", i);
+        widgets_put(store, 10 + i, name, "x", BIG);
+    }
+    struct kube_page page = page_of("", "");
+    select_by(&page, "app=x");
+    kube_page_read(&page, store);
+    assert_int_equal(page.err, BELFRY_OK);
+    assert_true(page.more && page.n > 0);
+    assert_true(belfry_buf_len(&page.text) < KUBE_PAGE_BYTES + 2 * BIG);
+    belfry_buf_clear(&page.text);
+    size_t n_pages;
+    free(read_all(&page, &n_pages));
+    assert_int_equal(page.n, 12);
     kube_page_fini(&page);
 }
 
@@ -699,6 +724,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(with_a_selector_the_rest_is_not_counted, setup, teardown),
         cmocka_unit_test_setup_teardown(a_start_outside_of_the_range_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(a_selector_that_matches_nothing_still_ends_its_pages, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_page_of_selected_objects_is_bounded_by_its_text, setup, teardown),
         cmocka_unit_test_setup_teardown(pages_are_bounded_in_rows, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_no_object_is_counted_and_left_out, setup, teardown),
         cmocka_unit_test_setup_teardown(a_namespace_that_is_no_prefix_is_looked_for, setup, teardown),
