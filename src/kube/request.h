@@ -43,8 +43,8 @@ enum kube_flag { KUBE_FLAG_UNSET, KUBE_FLAG_FALSE, KUBE_FLAG_TRUE };
 enum kube_include { KUBE_INCLUDE_METADATA, KUBE_INCLUDE_NONE, KUBE_INCLUDE_OBJECT }; /* of a table's rows */
 
 struct kube_options {
-    bool watch, bookmarks, pretty;
-    enum kube_flag send_initial;
+    bool watch, bookmarks;
+    enum kube_flag send_initial, pretty;
     enum kube_match match;
     enum kube_include include;
     struct belfry_bytes label_selector, field_selector, continue_token, resource_version; /* in `text` */

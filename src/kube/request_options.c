@@ -140,7 +140,7 @@ static enum belfry_err set_option(struct reader *reader, enum param param, struc
         options->bookmarks = is_true(value);
         break;
     case PARAM_PRETTY:
-        options->pretty = is_true(value);
+        options->pretty = value.len == 0 ? KUBE_FLAG_UNSET : is_true(value) ? KUBE_FLAG_TRUE : KUBE_FLAG_FALSE;
         break;
     case PARAM_SEND_INITIAL:
         options->send_initial = is_true(value) ? KUBE_FLAG_TRUE : KUBE_FLAG_FALSE;

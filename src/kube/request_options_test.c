@@ -36,7 +36,8 @@ static void nothing_is_asked_by_an_empty_query(void **state)
 {
     (void)state;
     read_query("");
-    assert_false(options.watch || options.bookmarks || options.pretty);
+    assert_false(options.watch || options.bookmarks);
+    assert_int_equal(options.pretty, KUBE_FLAG_UNSET);
     assert_int_equal(options.send_initial, KUBE_FLAG_UNSET);
     assert_int_equal(options.match, KUBE_MATCH_UNSET);
     assert_int_equal(options.include, KUBE_INCLUDE_METADATA);
@@ -54,7 +55,8 @@ static void every_parameter_has_its_place(void **state)
     read_query("watch=1&allowWatchBookmarks=true&pretty=true&sendInitialEvents=false&resourceVersionMatch=NotOlderThan"
                "&includeObject=Object&labelSelector=a%3Db&fieldSelector=metadata.name%3Dx&continue=tok&resourceVersion="
                "12&limit=500&timeoutSeconds=300");
-    assert_true(options.watch && options.bookmarks && options.pretty);
+    assert_true(options.watch && options.bookmarks);
+    assert_int_equal(options.pretty, KUBE_FLAG_TRUE);
     assert_int_equal(options.send_initial, KUBE_FLAG_FALSE);
     assert_int_equal(options.match, KUBE_MATCH_NOT_OLDER);
     assert_int_equal(options.include, KUBE_INCLUDE_OBJECT);

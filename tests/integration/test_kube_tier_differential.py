@@ -45,12 +45,9 @@ DIFFERENCES = [
     Difference("follow-history", ["at version 1"], is_expired),
     Difference("follow-initial-events", ["watch with the state", "watch without the state", "by label with the state"], has(200), OLD),
     Difference("follow-exact-future", ["match exact in the future"], has(504, ("reason", "Timeout")), OLD),
-    Difference("follow-pretty", ["pretty", "for curl"], has(200, ("is_pretty", False))),
     Difference("follow-protobuf", ["as application/vnd.kubernetes.protobuf, ", f"as {PROTOBUF};as=PartialObjectMetadataList"],
                lambda said: said["headers"]["content-type"] == "application/json"),
-    Difference("follow-metadata-forms", ["list at 0 as application/json;as=PartialObjectMetadata;"], has(200, ("kind", "PartialObjectMetadataList"))),
-    Difference("follow-metadata-forms", ["one at 0 as application/json;as=PartialObjectMetadataList;"], has(200, ("kind", "PartialObjectMetadata"))),
-    Difference("follow-metadata-forms", ["none at 0 as application/json;as=PartialObjectMetadata"], has(404, ("reason", "NotFound"))),
+    Difference("follow-indented-errors", ["none at 0 as application/json;as=PartialObjectMetadata"], has(404, ("reason", "NotFound"))),
     Difference("follow-anonymous", ["by nobody"], has(401, ("reason", "Unauthorized"))),
 ]
 

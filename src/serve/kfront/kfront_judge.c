@@ -8,7 +8,7 @@
 #include "kube/selector.h"
 #include "kube/token.h"
 
-#define FORMS (1u << KUBE_FORM_JSON | 1u << KUBE_FORM_METADATA | 1u << KUBE_FORM_TABLE)
+#define FORMS (1u << KUBE_FORM_JSON | 1u << KUBE_FORM_METADATA | 1u << KUBE_FORM_METADATA_LIST | 1u << KUBE_FORM_TABLE)
 
 const char *kfront_kind_name(enum kfront_kind kind)
 {
@@ -175,11 +175,45 @@ static enum belfry_err try_selectors(const struct kube_target *target, const str
     return err;
 }
 
+/* Answers for people are passed on: API servers indent them. So they do for some programs, unless told otherwise. */
+static bool is_for_people(const struct exchange_head *head, const struct kube_options *options)
+{
+    static const char *const programs[] = {"curl", "Wget", "Mozilla/5.0"};
+    struct belfry_bytes agent = exchange_field(head, "user-agent");
+    for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++)
+        if (belfry_bytes_begins(agent, belfry_bytes_str(programs[i])))
+            return options->pretty != KUBE_FLAG_FALSE;
+    return options->pretty == KUBE_FLAG_TRUE;
+}
+
+/* Has the answer a form that is made here? The metadata of a list has a name of its own. */
+static bool is_our_form(const struct exchange_head *head, const struct kube_target *target,
+                        const struct kube_options *options)
+{
+    bool lists = target->verb == KUBE_VERB_LIST;
+    switch (kube_accept(exchange_field(head, "accept"), FORMS)) {
+    case KUBE_FORM_JSON:
+        break;
+    case KUBE_FORM_METADATA:
+        if (lists)
+            return false;
+        break;
+    case KUBE_FORM_METADATA_LIST:
+        if (!lists)
+            return false;
+        break;
+    case KUBE_FORM_TABLE:
+    case KUBE_FORM_DISCOVERY:
+    case KUBE_FORM_NONE:
+        return false;
+    }
+    return target->verb == KUBE_VERB_WATCH || !is_for_people(head, options);
+}
+
 static void judge_followed(const struct exchange_head *head, const struct kube_target *target,
                            const struct kube_options *options, struct kfront_judgement *out)
 {
-    enum kube_form form = kube_accept(exchange_field(head, "accept"), FORMS);
-    if (form != KUBE_FORM_JSON && form != KUBE_FORM_METADATA) {
+    if (!is_our_form(head, target, options)) {
         out->kind = KFRONT_FORM;
         return;
     }

@@ -8,9 +8,9 @@
  *     list     resourceVersion 0, exact, not older than; `continue` that a tier has written
  *     get      resourceVersion 0 or not older than
  *
- * if the answer can have a form that is made here: JSON, or the metadata alone. Everything else is passed on: what must
- * be consistent (no resourceVersion), a `continue` of the API server, protobuf alone, tables, subresources, writes,
- * other resources, and whatever is not understood here: then the API server says what is wrong with it.
+ * if the answer can have a form that is made here: compact JSON, or the metadata alone. Everything else is passed on:
+ * what must be consistent (no resourceVersion), a `continue` of the API server, protobuf alone, tables, subresources,
+ * writes, other resources, and whatever is not understood here: then the API server says what is wrong with it.
  *
  * Impersonation is passed on, and is refused where the answer would be made here: only the API server knows who may
  * impersonate whom. A connection that is to become another protocol (exec, attach, port-forward) is refused.

@@ -171,15 +171,37 @@ static void forms_that_are_not_made_here_are_passed_on(void **state)
 {
     (void)state;
 #define LIST     GET(WIDGETS "?resourceVersion=0")
+#define ONE      GET(WIDGETS "/a?resourceVersion=0")
 #define PROTOBUF "application/vnd.kubernetes.protobuf"
-    EXPECT({LIST, WITH("accept", "application/json"), ANSWERED}, {LIST, WITH("accept", "*/*"), ANSWERED},
-           {LIST, WITH("accept", PROTOBUF ", */*"), ANSWERED},
-           {LIST, WITH("accept", PROTOBUF ",application/json"), ANSWERED},
-           {LIST, WITH("accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"), ANSWERED},
-           {LIST, WITH("accept", PROTOBUF), PASSED(KFRONT_FORM)},
-           {LIST, WITH("accept", "application/yaml"), PASSED(KFRONT_FORM)},
-           {LIST, WITH("accept", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"), PASSED(KFRONT_FORM)},
-           {GET(WIDGETS "?watch=1"), WITH("accept", PROTOBUF ";stream=watch"), PASSED_LASTING(KFRONT_WATCH)});
+    EXPECT(
+        {LIST, WITH("accept", "application/json"), ANSWERED}, {LIST, WITH("accept", "*/*"), ANSWERED},
+        {LIST, WITH("accept", PROTOBUF ", */*"), ANSWERED},
+        {LIST, WITH("accept", PROTOBUF ",application/json"), ANSWERED},
+        {LIST, WITH("accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"), ANSWERED},
+        {LIST, WITH("accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"), PASSED(KFRONT_FORM)},
+        {ONE, WITH("accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"), ANSWERED},
+        {ONE, WITH("accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"), PASSED(KFRONT_FORM)},
+        {GET(WIDGETS "?watch=1"), WITH("accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"),
+         ANSWERED},
+        {LIST, WITH("accept", PROTOBUF), PASSED(KFRONT_FORM)},
+        {LIST, WITH("accept", "application/yaml"), PASSED(KFRONT_FORM)},
+        {LIST, WITH("accept", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"), PASSED(KFRONT_FORM)},
+        {GET(WIDGETS "?watch=1"), WITH("accept", PROTOBUF ";stream=watch"), PASSED_LASTING(KFRONT_WATCH)});
+}
+
+/* API servers indent them. */
+static void answers_for_people_are_passed_on(void **state)
+{
+    (void)state;
+    EXPECT({GET(WIDGETS "?resourceVersion=0&pretty=true"), PASSED(KFRONT_FORM)},
+           {GET(WIDGETS "/a?resourceVersion=0&pretty=1"), PASSED(KFRONT_FORM)},
+           {GET(WIDGETS "?resourceVersion=0&pretty=false"), ANSWERED},
+           {GET(WIDGETS "?resourceVersion=0&pretty="), ANSWERED},
+           {LIST, WITH("user-agent", "curl/8.0"), PASSED(KFRONT_FORM)},
+           {LIST, WITH("user-agent", "Mozilla/5.0 (X11)"), PASSED(KFRONT_FORM)},
+           {LIST, WITH("user-agent", "kubectl/1.36"), ANSWERED},
+           {GET(WIDGETS "?resourceVersion=0&pretty=false"), WITH("user-agent", "curl/8.0"), ANSWERED},
+           {GET(WIDGETS "?watch=1&pretty=true"), WITH("user-agent", "curl/8.0"), ANSWERED});
 }
 
 static void writes_and_documents_are_passed_on(void **state)
@@ -239,6 +261,7 @@ int main(void)
         cmocka_unit_test(watches_of_followed_resources_are_answered),
         cmocka_unit_test(what_is_not_understood_here_is_passed_on),
         cmocka_unit_test(forms_that_are_not_made_here_are_passed_on),
+        cmocka_unit_test(answers_for_people_are_passed_on),
         cmocka_unit_test(writes_and_documents_are_passed_on),
         cmocka_unit_test(impersonation_is_refused_only_where_the_answer_would_be_made_here),
         cmocka_unit_test(a_connection_does_not_become_another_protocol),
