@@ -6,10 +6,13 @@
  *
  * Or the value is an API server's: then it is shown byte for byte, but for its version. Its text is looked through
  * without being parsed, also if it is no JSON.
+ *
+ * An object that a selector matches has the selector's needle.
  */
 #include <stdint.h>
 
 #include "fuzz/check.h"
+#include "kube/needle.h"
 #include "kube/object.h"
 #include "kube/render.h"
 #include "json/document.h"
@@ -24,7 +27,9 @@ int LLVMFuzzerInitialize(int *argc, char ***argv);
 static char kind[] = "Widget", list_kind[] = "WidgetList", api_version[] = "demo.example.com/v1", prefix[] = "/w/",
             wrap_key[] = "{namespace}/{name}", wrap_name[] = "{name}", wrap_field[] = "spec", string[] = "string",
             date[] = "date", integer[] = "integer", number[] = "number", boolean[] = "boolean", label[] = "X";
-static struct kube_field fields[2];
+static char field_a[] = "spec.a", field_c[] = "spec.b.c";
+static struct kube_field fields[2] = {{.name = field_a}, {.name = field_c}};
+static struct kube_selector *selectors[3];
 static struct kube_column columns[] = {{.name = label, .type = string},
                                        {.name = label, .type = date},
                                        {.name = label, .type = integer},
@@ -42,6 +47,13 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
         check(belfry_kube_path_read(belfry_bytes_str(field_paths[i]), &fields[i].path) == BELFRY_OK);
     for (size_t i = 0; i < version.n_columns; i++)
         check(belfry_kube_path_read(belfry_bytes_str(".spec.a"), &columns[i].path) == BELFRY_OK);
+    static const char *const texts[][2] = {{"", "spec.a=n1"}, {"app=p1", ""}, {"", "spec.b.c=x/y"}};
+    for (size_t i = 0; i < 3; i++) {
+        struct kube_resource of = {.namespaced = true};
+        struct kube_status status;
+        check(kube_selector_read(belfry_bytes_str(texts[i][0]), belfry_bytes_str(texts[i][1]), &of, &version,
+                                 &selectors[i], &status) == BELFRY_OK);
+    }
     return 0;
 }
 
@@ -119,6 +131,15 @@ static size_t depth_of(yyjson_val *val)
 }
 
 /* ---- what must be so ---- */
+
+static void check_needles(const struct kube_object *object, struct belfry_bytes value)
+{
+    for (size_t i = 0; i < 3; i++) {
+        struct kube_needle needle = kube_needle_of(selectors[i], &version);
+        check(needle.len > 0);
+        check(!kube_selector_matches(selectors[i], &object->attributes) || kube_needle_may_match(&needle, value));
+    }
+}
 
 static void check_shown(const struct kube_resource *resource, yyjson_val *in, yyjson_val *out)
 {
@@ -209,6 +230,7 @@ static void check_object(const struct kube_resource *resource, const struct kube
     check(belfry_kube_document_read(&bytes, 1, &out) == BELFRY_OK);
     check_shown(resource, in.root, out.root);
     check_attributes(&object->attributes);
+    check_needles(object, stored->value);
     check_views(resource, object);
     if (resource->wrap_key == NULL)
         check_again(resource, stored->key, bytes);
@@ -289,6 +311,7 @@ static void check_verbatim(struct belfry_bytes value)
     if (err != BELFRY_OK)
         return;
     check_attributes(&object->attributes);
+    check_needles(object, value);
     check_bytes(object, value);
     check_metadata(&resource, object);
     kube_object_unref(object);
