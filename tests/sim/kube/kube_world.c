@@ -15,6 +15,7 @@
 #define WATCH_S   6
 #define DRAIN_MS  120000 /* the longest waits of the machine, and some */
 #define DRAIN_MIN 15000
+#define LAG_MS    14000 /* after 15 s it may be taken for another past */
 #define FRESH_MS  20000 /* within this, it must be shown that it has what etcd has */
 #define READY_MS  2000  /* it must be ready for this long: a 410 may be on its way */
 
@@ -403,7 +404,7 @@ static void lag_apart(struct kube_world *w)
         restart_all(w, 1);
     }
     for (unsigned i = 0; i < w->servers.n; i++)
-        w->servers.servers[i].lag_ms = w->now_ms + below(w, 40000);
+        w->servers.servers[i].lag_ms = w->now_ms + below(w, LAG_MS);
     for (uint64_t i = below(w, 4); i > 0; i--)
         kube_history_write(&w->history, &w->rng);
 }
