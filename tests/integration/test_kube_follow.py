@@ -325,7 +325,7 @@ def test_custom_resources_of_1_36_are_followed(make_apis, tmp_path):
         assert made.code == 201, made.body
     assert apis.crds.call("DELETE", WIDGETS.path("prod", "x3")).code == 200
     agrees(kfollowd, apis.crds, WIDGETS.path())
-    assert kfollowd.number("listings") == 1 and kfollowd.number("links") == 1, kfollowd.status
+    assert kfollowd.number("listings") == 1 and kfollowd.number("streams") == 1, kfollowd.status
     apis.crds.kill()
     apis.crds.start()
     assert apis.crds.call("DELETE", WIDGETS.path("prod", "x4")).code == 200

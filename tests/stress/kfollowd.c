@@ -116,9 +116,9 @@ static void say_status(void)
     d.said_ms = now;
     snprintf(d.said, sizeof(d.said), "%s", text);
     printf("%s probes=%" PRIu64 " fresh=%" PRIu64 " unproven=%" PRIu64 " fresh_probes=%" PRIu64 " fresh_lists=%" PRIu64
-           " older=%" PRIu64 " why=%s failed=%s\n",
+           " older=%" PRIu64 " streams=%" PRIu64 " why=%s failed=%s\n",
            text, s.stats.probes, s.stats.fresh, s.stats.unproven, s.stats.fresh_probes, s.stats.fresh_lists,
-           s.stats.older, s.why, s.failed);
+           s.stats.older, s.stats.streams, s.why, s.failed);
     fflush(stdout);
 }
 

@@ -153,8 +153,11 @@ static void note_audit(struct kube_world *w)
 {
     struct resource_stats stats;
     resource_stats(w->follow, &stats);
-    if (stats.audits > w->counted.audits)
-        w->judge.audited = kube_history_now(&w->history)->revision;
+    if (stats.audits == w->counted.audits)
+        return;
+    for (unsigned i = 0; i < w->history.n; i++) /* etcd was perhaps restored since */
+        if (w->history.pasts[i].revision > w->judge.audited)
+            w->judge.audited = w->history.pasts[i].revision;
 }
 
 static void deliver(struct kube_world *w, struct kube_call *call)
