@@ -139,6 +139,9 @@ static void fence_send(struct resource_fence *fence)
     if (fence->is_away || belfry_list_empty(&fence->now))
         return;
     fence->is_away = true;
+    fence->proof.n = 0;
+    belfry_list_each (node, &fence->now)
+        fence->proof.n++;
     fence->stats.questions++;
     fence->mail.open = open_question;
     atomic_fetch_add_explicit(&fence->refs, 1, memory_order_relaxed);

@@ -18,6 +18,7 @@ static struct {
     struct fence *fence;
     struct mail *to_ingest, *to_worker; /* what waits there; NULL: nothing */
     struct resource_proof *proof;       /* that ingest was asked for */
+    size_t n;                           /* how many wait for it */
     bool is_unknown;                    /* the resource is not followed */
     size_t held;
 } bed;
@@ -41,6 +42,7 @@ static bool prove(void *owner, size_t number, struct resource_proof *proof)
     assert_ptr_equal(owner, &bed);
     assert_int_equal(number, NUMBER);
     bed.proof = proof;
+    bed.n = proof->n;
     return !bed.is_unknown;
 }
 
@@ -142,7 +144,9 @@ static void those_who_wait_share_a_question(void **state)
     answer(42);
     assert_true(first.n == 1 && first.err == BELFRY_OK && first.rv == 42);
     assert_int_equal(later[99].n, 0);
+    assert_int_equal(bed.n, 1);
     answer(43);
+    assert_int_equal(bed.n, 100);
     for (unsigned i = 0; i < 100; i++)
         assert_true(later[i].n == 1 && later[i].err == BELFRY_OK && later[i].rv == 43);
     assert_null(bed.to_ingest);

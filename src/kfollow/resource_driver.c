@@ -544,7 +544,7 @@ void resource_driver_close(struct resource_driver *driver)
 void resource_driver_prove(struct resource_driver *driver, struct resource_proof *proof)
 {
     BELFRY_OWNER_CHECK(driver);
-    proof->number = resource_prove(driver->follow, belfry_clock_ms());
+    proof->number = resource_prove(driver->follow, proof->n > 0 ? proof->n : 1, belfry_clock_ms());
     belfry_list_append(&driver->proofs, &proof->node);
     driver_wake(driver);
 }

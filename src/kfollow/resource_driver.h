@@ -52,6 +52,7 @@ void resource_driver_close(struct resource_driver *driver);
 /* A question whether we have everything that etcd has now. The caller's storage. */
 struct resource_proof {
     struct belfry_list node; /* in the driver, until it is answered */
+    size_t n;                /* how many wait for it; 0 counts as 1 */
     uint64_t number;         /* of the proof that answers it */
     void (*fn)(struct resource_proof *proof, int64_t rv);
 };

@@ -1295,10 +1295,10 @@ void resource_on_end(struct resource_follow *follow, uint64_t id, enum resource_
 
 /* ---- freshness ---- */
 
-uint64_t resource_prove(struct resource_follow *follow, uint64_t now_ms)
+uint64_t resource_prove(struct resource_follow *follow, size_t n, uint64_t now_ms)
 {
     BELFRY_OWNER_CHECK(follow);
-    return resource_freshness_ask(&follow->fresh, now_ms);
+    return resource_freshness_ask(&follow->fresh, n, now_ms);
 }
 
 /* ---- time ---- */

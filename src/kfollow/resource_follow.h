@@ -157,9 +157,9 @@ void resource_on_item(struct resource_follow *follow, uint64_t id, const struct 
 /* The list is complete at version `rv`, all on one link; or the probe has its answer. */
 void resource_on_listed(struct resource_follow *follow, uint64_t id, int64_t rv, uint64_t link, uint64_t now_ms);
 
-/* Somebody wants to know that we have everything that etcd has now (resource_freshness.h). Returns the number of the
+/* So many wait to know that we have everything that etcd has now (resource_freshness.h). Returns the number of the
  * proof: RESOURCE_WANT_ANSWER says it later. */
-uint64_t resource_prove(struct resource_follow *follow, uint64_t now_ms);
+uint64_t resource_prove(struct resource_follow *follow, size_t n, uint64_t now_ms);
 
 enum resource_end {
     RESOURCE_ENDED,   /* the server ended the watch */

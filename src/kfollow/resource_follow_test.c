@@ -851,7 +851,7 @@ static void probe_that_another_follower_has_sent_is_waited_for(void **state)
 
 static uint64_t prove(void)
 {
-    uint64_t number = resource_prove(bed.follow, bed.now);
+    uint64_t number = resource_prove(bed.follow, 1, bed.now);
     act();
     return number;
 }

@@ -13,13 +13,13 @@ uint64_t resource_version_hash(struct belfry_hash_key hash_key, struct belfry_by
     return belfry_hash_int(resource_hash(hash_key, key, mark) + belfry_hash_int((uint64_t)rv));
 }
 
-uint64_t resource_freshness_ask(struct resource_freshness *fresh, uint64_t now_ms)
+uint64_t resource_freshness_ask(struct resource_freshness *fresh, size_t n, uint64_t now_ms)
 {
     if (BELFRY_MUTANT(kube_fresh_joins_sent) && fresh->at != FRESH_IDLE)
         return fresh->batch;
-    if (!fresh->is_asked)
+    if (fresh->n_asked == 0)
         fresh->asked_ms = now_ms;
-    fresh->is_asked = true;
+    fresh->n_asked += n;
     return fresh->batch + 1;
 }
 
@@ -39,16 +39,23 @@ static void fresh_begin(struct resource_freshness *fresh, const struct resource_
     bool is_quiet = now_ms - facts->changed_ms >= RESOURCE_FRESH_QUIET_MS;
     bool is_small = facts->versions.n <= RESOURCE_FRESH_SMALL;
     fresh->batch++;
-    fresh->is_asked = false;
+    fresh->n_asked = 0;
     fresh->n_failed = 0;
     fresh->begun_ms = fresh->moved_ms = now_ms;
     fresh_want(fresh, is_quiet && is_small ? FRESH_LISTING : FRESH_PROBING, now_ms);
 }
 
+/* When the next batch begins, at the earliest. */
+static uint64_t begins_at(const struct resource_freshness *fresh)
+{
+    bool is_crowd = fresh->n_asked >= RESOURCE_FRESH_CROWD && fresh->batch > 0;
+    return is_crowd ? fresh->begun_ms + RESOURCE_FRESH_PACE_MS : 0;
+}
+
 enum resource_fresh_want resource_freshness_next(struct resource_freshness *fresh,
                                                  const struct resource_fresh_facts *facts, uint64_t now_ms)
 {
-    if (fresh->at == FRESH_IDLE && fresh->is_asked && facts->is_live)
+    if (fresh->at == FRESH_IDLE && fresh->n_asked > 0 && facts->is_live && now_ms >= begins_at(fresh))
         fresh_begin(fresh, facts, now_ms);
     bool is_wanted = (fresh->at == FRESH_PROBING || fresh->at == FRESH_LISTING) && !fresh->is_sent;
     if (!is_wanted || now_ms < fresh->due_ms || !facts->is_live)
@@ -126,8 +133,8 @@ static bool fresh_end(struct resource_freshness *fresh, uint64_t batch, int64_t 
 bool resource_freshness_look(struct resource_freshness *fresh, const struct resource_fresh_facts *facts,
                              uint64_t now_ms, struct resource_fresh_answer *out)
 {
-    if (fresh->at == FRESH_IDLE && fresh->is_asked && now_ms - fresh->asked_ms >= RESOURCE_FRESH_MS) {
-        fresh->is_asked = false; /* there was nothing to prove it with */
+    if (fresh->at == FRESH_IDLE && fresh->n_asked > 0 && now_ms - fresh->asked_ms >= RESOURCE_FRESH_MS) {
+        fresh->n_asked = 0; /* there was nothing to prove it with */
         return fresh_end(fresh, ++fresh->batch, 0, out);
     }
     if (fresh->at == FRESH_IDLE)
@@ -147,7 +154,9 @@ uint64_t resource_freshness_due(const struct resource_freshness *fresh)
 {
     switch (fresh->at) {
     case FRESH_IDLE:
-        return fresh->is_asked ? fresh->asked_ms + RESOURCE_FRESH_MS : BELFRY_NEVER;
+        return fresh->n_asked == 0    ? BELFRY_NEVER
+               : begins_at(fresh) > 0 ? begins_at(fresh)
+                                      : fresh->asked_ms + RESOURCE_FRESH_MS;
     case FRESH_PROBING:
     case FRESH_LISTING:
         return fresh->is_sent ? fresh->moved_ms + RESOURCE_FRESH_MS : fresh->due_ms;

@@ -17,7 +17,9 @@
  *
  * All who ask before a request is sent are of one batch, and share its answer. Who asks later waits for the next batch,
  * because the answer may be older than the question. So at most one request is under way, and N questions at once cost
- * two proofs. After a list of D ms the next one is sent D ms later at the earliest.
+ * two proofs. After a list of D ms the next one is sent D ms later at the earliest. A crowd that comes within a second
+ * or two would cost a proof every few ms: for RESOURCE_FRESH_CROWD waits or more there are RESOURCE_FRESH_PACE_MS from
+ * the beginning of one proof to that of the next. Fewer wait for nothing.
  *
  * Thread: owner. Pure.
  */
@@ -25,6 +27,7 @@
 #define BELFRY_KFOLLOW_RESOURCE_FRESHNESS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "kfollow/resource_audit.h"
@@ -34,7 +37,9 @@
 #define RESOURCE_FRESH_SMALL    500   /* a resource of up to so many objects is small: one page */
 #define RESOURCE_FRESH_MS       5000  /* without progress, a batch fails after this long */
 #define RESOURCE_FRESH_MAX_MS   60000 /* and in any case after this long */
-#define RESOURCE_FRESH_TRIES    3     /* and after so many requests that failed */
+#define RESOURCE_FRESH_CROWD    8
+#define RESOURCE_FRESH_PACE_MS  250
+#define RESOURCE_FRESH_TRIES    3 /* and after so many requests that failed */
 
 enum resource_fresh_at { FRESH_IDLE, FRESH_PROBING, FRESH_WAITING, FRESH_LISTING, FRESH_COMPARING };
 
@@ -57,7 +62,7 @@ struct resource_fresh_answer {
 struct resource_freshness {
     enum resource_fresh_at at;
     uint64_t batch;                /* the one under way; IDLE: the last one */
-    bool is_asked;                 /* somebody is of the next batch ... */
+    size_t n_asked;                /* waits of the next batch ... */
     uint64_t asked_ms;             /* ... since then */
     bool is_sent;                  /* PROBING, LISTING: the request is on its way */
     unsigned n_failed;             /* requests of this batch */
@@ -71,8 +76,8 @@ struct resource_freshness {
 /* The hash of an object in resource_fresh_facts.versions and in a list. `mark`: resource_uid_mark(). */
 uint64_t resource_version_hash(struct belfry_hash_key hash_key, struct belfry_bytes key, int64_t mark, int64_t rv);
 
-/* The number of the batch whose answer counts. */
-uint64_t resource_freshness_ask(struct resource_freshness *fresh, uint64_t now_ms);
+/* For so many waits. Returns the number of the batch whose answer counts. */
+uint64_t resource_freshness_ask(struct resource_freshness *fresh, size_t n, uint64_t now_ms);
 
 /* The request to send now; the caller sends it. */
 enum resource_fresh_want resource_freshness_next(struct resource_freshness *fresh,

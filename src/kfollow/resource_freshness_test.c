@@ -56,7 +56,7 @@ static void a_thousand_questions_at_once_cost_one_request(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < 1000; i++)
-        assert_int_equal(resource_freshness_ask(&fresh, NOW), 1);
+        assert_int_equal(resource_freshness_ask(&fresh, 1, NOW), 1);
     assert_int_equal(next(NOW), FRESH_WANT_LIST);
     assert_int_equal(next(NOW), FRESH_WANT_NOTHING);
     list(333, 20, NOW + 1);
@@ -68,10 +68,10 @@ static void a_thousand_questions_at_once_cost_one_request(void **state)
 static void a_question_after_the_request_waits_for_the_next_one(void **state)
 {
     (void)state;
-    assert_int_equal(resource_freshness_ask(&fresh, NOW), 1);
+    assert_int_equal(resource_freshness_ask(&fresh, 1, NOW), 1);
     assert_int_equal(next(NOW), FRESH_WANT_LIST);
-    for (unsigned i = 0; i < 1000; i++)
-        assert_int_equal(resource_freshness_ask(&fresh, NOW + 1), 2);
+    for (unsigned i = 0; i < RESOURCE_FRESH_CROWD - 1; i++)
+        assert_int_equal(resource_freshness_ask(&fresh, 1, NOW + 1), 2);
     list(333, 20, NOW + 2);
     assert_true(look(NOW + 2));
     assert_int_equal(answer.batch, 1);
@@ -84,6 +84,27 @@ static void a_question_after_the_request_waits_for_the_next_one(void **state)
     assert_int_equal(answer.batch, 2);
 }
 
+static void a_crowd_waits_a_little_and_a_few_do_not(void **state)
+{
+    (void)state;
+    for (unsigned n = RESOURCE_FRESH_CROWD - 1; n <= RESOURCE_FRESH_CROWD; n++) {
+        setup(state);
+        assert_int_equal(resource_freshness_ask(&fresh, 1000, NOW), 1);
+        assert_int_equal(next(NOW), FRESH_WANT_LIST); /* the first is always sent */
+        assert_int_equal(resource_freshness_ask(&fresh, n - 1, NOW), 2);
+        list(333, 20, NOW + 1);
+        assert_true(look(NOW + 1));
+        assert_int_equal(resource_freshness_ask(&fresh, 1, NOW + 5), 2);
+        bool is_crowd = n == RESOURCE_FRESH_CROWD;
+        assert_int_equal(next(NOW + 5), is_crowd ? FRESH_WANT_NOTHING : FRESH_WANT_LIST);
+        if (!is_crowd)
+            continue;
+        assert_false(look(NOW + 5));
+        assert_int_equal(resource_freshness_due(&fresh), NOW + RESOURCE_FRESH_PACE_MS);
+        assert_int_equal(next(NOW + RESOURCE_FRESH_PACE_MS), FRESH_WANT_LIST);
+    }
+}
+
 static void a_busy_or_large_resource_is_probed_and_then_listed(void **state)
 {
     for (unsigned i = 0; i < 2; i++) {
@@ -92,7 +113,7 @@ static void a_busy_or_large_resource_is_probed_and_then_listed(void **state)
             facts.changed_ms = NOW;
         else
             facts.versions.n = RESOURCE_FRESH_SMALL + 1;
-        resource_freshness_ask(&fresh, NOW);
+        resource_freshness_ask(&fresh, 1, NOW);
         assert_int_equal(next(NOW), FRESH_WANT_PROBE);
         resource_freshness_done(&fresh, 20, NOW + 1);
         assert_false(look(NOW + 1));
@@ -106,7 +127,7 @@ static void the_version_of_a_probe_must_be_reached(void **state)
 {
     (void)state;
     facts.changed_ms = NOW;
-    resource_freshness_ask(&fresh, NOW);
+    resource_freshness_ask(&fresh, 1, NOW);
     assert_int_equal(next(NOW), FRESH_WANT_PROBE);
     assert_false(look(NOW));
     resource_freshness_done(&fresh, 20, NOW);
@@ -124,7 +145,7 @@ static void the_version_of_a_probe_must_be_reached(void **state)
 static void other_versions_are_waited_for(void **state)
 {
     (void)state;
-    resource_freshness_ask(&fresh, NOW);
+    resource_freshness_ask(&fresh, 1, NOW);
     assert_int_equal(next(NOW), FRESH_WANT_LIST);
     list(600, 20, NOW);
     assert_false(look(NOW));
@@ -139,13 +160,13 @@ static void other_versions_are_waited_for(void **state)
 static void a_proof_without_progress_fails_and_the_next_begins_anew(void **state)
 {
     (void)state;
-    resource_freshness_ask(&fresh, NOW);
+    resource_freshness_ask(&fresh, 1, NOW);
     assert_int_equal(next(NOW), FRESH_WANT_LIST);
     list(600, 20, NOW + 100);
     assert_int_equal(resource_freshness_due(&fresh), NOW + 100 + RESOURCE_FRESH_MS);
     assert_true(look(NOW + 100 + RESOURCE_FRESH_MS));
     assert_true(answer.batch == 1 && answer.rv == 0);
-    assert_int_equal(resource_freshness_ask(&fresh, NOW + 6000), 2);
+    assert_int_equal(resource_freshness_ask(&fresh, 1, NOW + 6000), 2);
     assert_int_equal(next(NOW + 6000), FRESH_WANT_LIST);
     list(333, 20, NOW + 6000);
     assert_true(look(NOW + 6000));
@@ -155,7 +176,7 @@ static void a_proof_without_progress_fails_and_the_next_begins_anew(void **state
 static void a_request_that_fails_is_sent_again_three_times(void **state)
 {
     (void)state;
-    resource_freshness_ask(&fresh, NOW);
+    resource_freshness_ask(&fresh, 1, NOW);
     uint64_t now = NOW;
     for (unsigned i = 0; i < RESOURCE_FRESH_TRIES; i++) {
         assert_false(look(now));
@@ -172,12 +193,12 @@ static void without_a_watch_a_question_waits_and_then_fails(void **state)
 {
     (void)state;
     facts.is_live = false;
-    resource_freshness_ask(&fresh, NOW);
+    resource_freshness_ask(&fresh, 1, NOW);
     assert_int_equal(next(NOW), FRESH_WANT_NOTHING);
     assert_false(look(NOW + RESOURCE_FRESH_MS - 1));
     assert_true(look(NOW + RESOURCE_FRESH_MS));
     assert_true(answer.batch == 1 && answer.rv == 0);
-    assert_int_equal(resource_freshness_ask(&fresh, NOW), 2);
+    assert_int_equal(resource_freshness_ask(&fresh, 1, NOW), 2);
     facts.is_live = true;
     assert_int_equal(next(NOW), FRESH_WANT_LIST);
 }
@@ -185,7 +206,7 @@ static void without_a_watch_a_question_waits_and_then_fails(void **state)
 static void another_past_begins_the_proof_anew(void **state)
 {
     (void)state;
-    resource_freshness_ask(&fresh, NOW);
+    resource_freshness_ask(&fresh, 1, NOW);
     assert_int_equal(next(NOW), FRESH_WANT_LIST);
     list(600, 5, NOW);
     resource_freshness_restart(&fresh, NOW);
@@ -199,7 +220,7 @@ static void another_past_begins_the_proof_anew(void **state)
 static void a_list_that_never_ends_is_given_up(void **state)
 {
     (void)state;
-    resource_freshness_ask(&fresh, NOW);
+    resource_freshness_ask(&fresh, 1, NOW);
     assert_int_equal(next(NOW), FRESH_WANT_LIST);
     uint64_t now = NOW;
     for (; now < NOW + RESOURCE_FRESH_MAX_MS; now += 1000) {
@@ -227,6 +248,7 @@ int main(void)
         cmocka_unit_test_setup(nobody_asks_and_nothing_is_sent, setup),
         cmocka_unit_test_setup(a_thousand_questions_at_once_cost_one_request, setup),
         cmocka_unit_test_setup(a_question_after_the_request_waits_for_the_next_one, setup),
+        cmocka_unit_test_setup(a_crowd_waits_a_little_and_a_few_do_not, setup),
         cmocka_unit_test_setup(a_busy_or_large_resource_is_probed_and_then_listed, setup),
         cmocka_unit_test_setup(the_version_of_a_probe_must_be_reached, setup),
         cmocka_unit_test_setup(other_versions_are_waited_for, setup),

@@ -21,7 +21,7 @@ void kube_questions_ask(struct kube_questions *questions, struct resource_follow
         struct kube_question *question = &questions->open[i];
         if (question->number != 0)
             continue;
-        *question = (struct kube_question){.number = resource_prove(follow, now_ms),
+        *question = (struct kube_question){.number = resource_prove(follow, i % 4 + 1, now_ms),
                                            .asked_ms = now_ms,
                                            .past = history->n - 1,
                                            .revision = kube_history_now(history)->revision};

@@ -1,0 +1,149 @@
+"""What starts at a tier without a version is not older than its request, and a thousand starts at once cost the API server as much
+as one: kube-apiserver 1.20, whose caches stand still while a resource is quiet. The servers are built outside this tree; without
+them this is skipped."""
+import asyncio
+import json
+import time
+
+import pytest
+from etcd import Cluster
+from kube import rv
+from kube_apiserver import KubeCluster
+from kube_tier import MAPS, PODS, STANDS_IN, KubeTier, needs_servers, requests_of
+from test_kube_cluster import config_map
+
+PROD = MAPS.path("prod")
+STREAMED = {"resourceVersion": "", "sendInitialEvents": "true", "allowWatchBookmarks": "true", "resourceVersionMatch": "NotOlderThan"}
+INITIAL_END = "k8s.io/initial-events-end"
+STARTS = 1000
+
+
+class Bed:
+    def __init__(self, folder):
+        (folder / "etcd").mkdir()
+        self.etcd = Cluster(folder / "etcd", keep=True).start()
+        self.cluster = KubeCluster(folder / "kube", self.etcd, 1, keep=True).start()
+        self.api = self.cluster.servers[0]
+        self.tier = KubeTier(folder / "tier", self.cluster.servers, (MAPS, PODS), keep=True)
+        for i in range(20):
+            self.write(i, "0")
+        self.tier.start()
+
+    def write(self, number, text):
+        """At the API server. Returns its version."""
+        obj, path = config_map(f"m{number}", text=text), f"{PROD}/m{number}"
+        made = self.api.call("PUT", path, obj=obj)
+        if made.code == 404:
+            made = self.api.call("POST", PROD, obj=obj)
+        assert made.code in (200, 201), made.body
+        return rv(made.json)
+
+    def close(self):
+        self.tier.kill()
+        self.cluster.kill()
+        self.etcd.close()
+
+
+@pytest.fixture(scope="module")
+def bed(tmp_path_factory):
+    needs_servers()
+    if STANDS_IN:
+        pytest.skip("1.20 has no WatchList")
+    made = Bed(tmp_path_factory.mktemp("kube"))
+    yield made
+    made.tier.assert_sound()
+    made.close()
+
+
+def start(tier):
+    """A WatchList: name -> version of the objects that came first, and the version that they are of."""
+    objects, events = {}, tier.watch(PROD, "", user="alice", **{k: v for k, v in STREAMED.items() if k != "resourceVersion"})
+    for event in events:
+        obj = event["object"]
+        if event["type"] == "BOOKMARK" and obj["metadata"].get("annotations", {}).get(INITIAL_END):
+            break
+        assert event["type"] == "ADDED", event
+        objects[obj["metadata"]["name"]] = rv(obj)
+    events.close()
+    return objects, rv(obj)
+
+
+async def start_on(connection, request, began):
+    """As start(), on a connection that is open. Returns the highest version among the objects, how many, and how long it took."""
+    reader, writer = connection
+    writer.write(request)
+    status = await reader.readline()
+    assert b" 200 " in status, status
+    newest = n = 0
+    while True:
+        line = await reader.readline()
+        assert line, f"the watch ended after {n} objects"
+        if not line.startswith(b"{"):
+            continue  # fields, sizes of chunks
+        obj = json.loads(line)["object"]
+        if obj["metadata"].get("annotations", {}).get(INITIAL_END):
+            return newest, n, time.monotonic() - began
+        newest, n = max(newest, rv(obj)), n + 1
+
+
+async def start_many(tier, before):
+    """All connections first; then `before` is called, and all start at once."""
+    query = "&".join(f"{k}={v}" for k, v in STREAMED.items())
+    request = (f"GET {PROD}?watch=1&{query} HTTP/1.1\r\nHost: 127.0.0.1:{tier.port}\r\n"
+               f"Authorization: Bearer {tier.identity.tokens['alice']}\r\n\r\n").encode()
+    connections = []
+    for _ in range(STARTS // 50):
+        connections += await asyncio.gather(*(asyncio.open_connection("127.0.0.1", tier.port, ssl=tier.identity.tls)
+                                              for _ in range(50)))
+    found, began = before(), time.monotonic()
+    answers = await asyncio.gather(*(start_on(c, request, began) for c in connections))
+    for _, writer in connections:
+        writer.transport.abort()
+    return found, answers
+
+
+def test_a_thousand_starts_on_a_quiet_resource_cost_a_handful_of_requests(bed, figure):
+    version = bed.write(3, "quiet")
+
+    def wait_quiet():
+        time.sleep(1.5)
+        bed.etcd.ctl("put", "/elsewhere", "1")
+        return requests_of(bed.api, MAPS)
+
+    before, answers = asyncio.run(start_many(bed.tier, wait_quiet))
+    after = requests_of(bed.api, MAPS)
+    cost = sum(after.values()) - sum(before.values())
+    figure("kube_tier.starts", len(answers))
+    figure("kube_tier.starts_cost", cost, "requests")
+    figure("kube_tier.starts_s", max(took for _, _, took in answers), "s")
+    assert len(answers) == STARTS and all(newest >= version and n == 20 for newest, n, _ in answers)
+    took = max(took for _, _, took in answers)
+    assert cost <= 10 + 5 * took, (before, after, took)  # four a second, and probes of the tier
+
+
+def test_a_thousand_starts_after_a_write_all_have_it(bed):
+    version, answers = asyncio.run(start_many(bed.tier, lambda: bed.write(4, "just now")))
+    stale = sum(newest < version for newest, _, _ in answers)
+    assert stale == 0, f"{stale} of {len(answers)} starts do not have a write that was answered before"
+
+
+def test_a_controller_reads_its_writes(bed, rng, soak, figure):
+    """Pairs of a write to the API server and a start, or a get, at the tier."""
+    stale, took = 0, []
+    for i in range(100000 if soak else 150):
+        number = rng.randrange(20)
+        version = bed.write(number, f"w{i}")
+        if rng.random() < 0.2:
+            bed.etcd.ctl("put", "/elsewhere", str(i))
+        if rng.random() < (0.0005 if soak else 0.02):
+            time.sleep(1.5)  # quiet
+        began = time.monotonic()
+        if rng.random() < 0.8:
+            seen = start(bed.tier)[0].get(f"m{number}", 0)
+        else:
+            seen = rv(bed.tier.call("GET", f"{PROD}/m{number}", user="alice").json)
+        took.append(time.monotonic() - began)
+        stale += seen < version
+    assert stale == 0, f"{stale} of {len(took)} reads do not have the write before"
+    figure("kube_tier.pairs", len(took))
+    figure("kube_tier.pair_ms", sorted(took)[len(took) // 2] * 1000, "ms")
