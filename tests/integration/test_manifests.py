@@ -19,7 +19,8 @@ from prometheus import ROOT, RULES
 
 models = needs.module("kubernetes.client.models", "python3-kubernetes")
 KUSTOMIZE = os.path.abspath(os.path.join(ROOT, "packaging", "kubernetes"))
-OVERLAYS = ("central", "edge")
+TREE = ("central", "edge")
+OVERLAYS = (*TREE, "kube")
 # What the manifests use of the Prometheus operator's own definitions, which are thousands of lines
 MONITOR = """{type: object, required: [selector, endpoints], properties: {
   jobLabel: {type: string}, selector: {type: object, properties: {matchLabels: {type: object, additionalProperties: {type: string}}}},
@@ -81,6 +82,7 @@ def test_overlays_are_what_they_should_be(kubectl, rendered):
     assert one(rendered["central"], "DaemonSet", "Deployment")["kind"] == "Deployment"
     assert one(rendered["central"], "PodDisruptionBudget")["apiVersion"] == "policy/v1"
     assert one(rendered["edge"], "Service")["spec"]["internalTrafficPolicy"] == "Local"
+    assert one(rendered["kube"], "DaemonSet", "Deployment")["kind"] == "Deployment"
     base = render(kubectl, os.path.join(KUSTOMIZE, "base"))
     assert sorted(obj["kind"] for obj in base) == ["ConfigMap", "Deployment", "Service", "ServiceAccount"]
 
@@ -94,7 +96,7 @@ def test_pod_is_restricted(rendered, overlay):
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert container["securityContext"] == {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True,
                                             "capabilities": {"drop": ["ALL"]}}
-    assert pod["automountServiceAccountToken"] is False
+    assert pod["automountServiceAccountToken"] is (overlay == "kube"), "only this one asks something of the API server"
     assert not [volume for volume in pod["volumes"] if "hostPath" in volume]
     assert not pod.get("hostNetwork") and not [port for port in container["ports"] if "hostPort" in port]
     with open(os.path.join(ROOT, "VERSION")) as f:
@@ -105,6 +107,18 @@ def test_pod_is_restricted(rendered, overlay):
 def test_time_to_end_is_longer_than_the_drain(rendered, overlay):
     drain_s = seconds(configuration(rendered[overlay])["drain"])
     assert pod_of(rendered[overlay])["terminationGracePeriodSeconds"] >= drain_s + 10
+
+
+def test_what_is_followed_may_be_read(rendered):
+    """And reviews may be asked for."""
+    allowed = {f"{plural}.{group}" if group else plural for rule in one(rendered["kube"], "ClusterRole")["rules"]
+               for group in rule["apiGroups"] for plural in rule["resources"] if {"get", "list", "watch"} == set(rule["verbs"])}
+    assert set(configuration(rendered["kube"])["follow"]) == allowed
+    bindings = [obj for obj in rendered["kube"] if obj["kind"] == "ClusterRoleBinding"]
+    assert {b["roleRef"]["name"] for b in bindings} == {one(rendered["kube"], "ClusterRole")["metadata"]["name"], "system:auth-delegator"}
+    account = one(rendered["kube"], "ServiceAccount")["metadata"]
+    for binding in bindings:
+        assert binding["subjects"] == [{"kind": "ServiceAccount", "name": account["name"], "namespace": account["namespace"]}]
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
@@ -284,8 +298,8 @@ class Tier:
 def test_rendered_configurations_make_a_tree(rendered, make_cluster, tmp_path):
     certs = Certs(tmp_path / "certs", client_auth=True)
     cluster = make_cluster(tls=certs)
-    ports, tiers, listener = {overlay: free_port() for overlay in OVERLAYS}, {}, {}
-    for overlay in OVERLAYS:
+    ports, tiers, listener = {overlay: free_port() for overlay in TREE}, {}, {}
+    for overlay in TREE:
         folder = tmp_path / overlay
         folder.mkdir()
         listener[overlay] = secret_of(folder / "tls", certs, "server")
@@ -298,7 +312,7 @@ def test_rendered_configurations_make_a_tree(rendered, make_cluster, tmp_path):
             replaced["https://belfry-central.belfry.svc:23790"] = f"https://127.0.0.1:{ports['central']}"
         tiers[overlay] = Tier(str(folder), placed(rendered[overlay], str(folder), replaced), ports[overlay],
                               {"BELFRYD_NAME": f"belfry-{overlay}-0"})
-    for overlay in OVERLAYS:
+    for overlay in TREE:
         container, = pod_of(rendered[overlay])["containers"]
         alive, ready = (container[name]["exec"]["command"] for name in ("livenessProbe", "readinessProbe"))
         tier = tiers[overlay]
@@ -311,7 +325,7 @@ def test_rendered_configurations_make_a_tree(rendered, make_cluster, tmp_path):
     get = [binary("belfryctl"), "--endpoints", f"https://127.0.0.1:{ports['edge']}", *client, "get", "/manifests/key"]
     assert procs.run(get).stdout == b"/manifests/key\nvalue\n"
     # kubelet replaces a changed Secret
-    for overlay in OVERLAYS:
+    for overlay in TREE:
         before = serial(ports[overlay], certs)
         certs.renew()
         listener[overlay].put(tls_crt=certs.path("server.pem"), tls_key=certs.path("server.key"), ca_crt=certs.path("ca.pem"))
