@@ -3,6 +3,7 @@ events and look at nothing else, so that as many as possible fit on the machine 
 import http.client
 import multiprocessing
 import os
+import re
 import select
 import ssl
 import time
@@ -12,6 +13,7 @@ import stage
 
 STARTING = 32  # at a time, of each process
 WORDS = (b'"type":"MODIFIED"', b'"type":"ADDED"')
+OF_LIST = re.compile(rb'"metadata":\{(?:"continue":"",)?"resourceVersion":"(\d+)"')  # an object's begin with its name
 TAIL = max(map(len, WORDS)) - 1
 
 
@@ -26,9 +28,7 @@ class Informer:
         listed = self.get("resourceVersion=0")
         body = listed.read()
         self.listed_bytes = len(body)
-        version = body.split(b'"resourceVersion":"', 1)[1].split(b'"', 1)[0].decode()
-        if body.startswith(b'{"apiVersion"'):  # a list whose own metadata come last
-            version = body.rsplit(b'"resourceVersion":"', 1)[1].split(b'"', 1)[0].decode()
+        version = OF_LIST.search(body)[1].decode()
         response = self.get(f"watch=1&resourceVersion={version}&allowWatchBookmarks=true&timeoutSeconds=3600")
         self.socket = self.connection.sock
         self.socket.setblocking(False)
@@ -47,6 +47,8 @@ class Informer:
 
     def take(self, data):
         data = self.tail + data
+        if b'"type":"ERROR"' in data:
+            raise stage.Failure(f"a watch was ended: {data[-300:]!r}")
         self.n += sum(data.count(word) for word in WORDS)
         self.tail = data[-TAIL:]
 
