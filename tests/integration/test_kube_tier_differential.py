@@ -22,12 +22,15 @@ class Difference:
 
     def __init__(self, line, names, ours=lambda said: True, kinds=None, of_any=False):
         self.line, self.names, self.ours, self.kinds, self.of_any = line, names, ours, kinds, of_any
+        self.n_found = 0
 
     def explains(self, kind, what, ours):
         if STANDS_IN and not self.of_any:
             return False
         named = any(n in what.name for n in self.names)
-        return named and (self.kinds is None or kind in self.kinds) and self.ours(ours)
+        found = named and (self.kinds is None or kind in self.kinds) and self.ours(ours)
+        self.n_found += found
+        return found
 
 
 def is_expired(said):
@@ -40,6 +43,7 @@ def has(code, *fields):
                                                      for f, value in fields)
 
 
+n_judged = 0
 DIFFERENCES = [
     Difference("follow-history", ["watch from 1"], is_expired, of_any=True),
     Difference("follow-history", ["at version 1"], is_expired),
@@ -105,6 +109,8 @@ def compatibility():
 
 def judge(kind, answers):
     """No difference but those that are explained."""
+    global n_judged
+    n_judged += 1
     assert len(answers) > 5
     known, found = compatibility(), []
     for what, real, ours in answers:
@@ -161,4 +167,7 @@ def test_what_is_not_followed(sides):
 
 
 def test_every_line_of_the_documentation_is_shown_by_a_case():
-    assert {d.line for d in DIFFERENCES} == compatibility()
+    elsewhere = {"follow-upgrades", "follow-certificates", "follow-impersonation", "follow-lost"}  # test_kube_relay
+    assert {d.line for d in DIFFERENCES} | elsewhere == compatibility()
+    if n_judged >= 5 * len(SHORT) + 1 and not STANDS_IN:  # all of them
+        assert not [(d.line, d.names) for d in DIFFERENCES if d.n_found == 0], "these are equal by now"
