@@ -41,9 +41,11 @@ struct review_call {
     struct belfry_list ready; /* of reviews.renewals or reviews.firsts: it has something to send */
     bool has_user;
     struct review_user user;
-    const struct rights_range *last; /* the last subject that was begun; NULL: none */
-    bool is_begun;                   /* all subjects were begun */
-    uint64_t since_ms;               /* of the oldest review that the answer depends on */
+    const struct rights_range *last;    /* the last subject that was begun; NULL: none */
+    bool is_begun;                      /* all subjects were begun */
+    bool is_blocked;                    /* the next subject waits for the answer to a review that is under way */
+    const struct rights_range *refused; /* a subject that was refused without its selectors; NULL: none */
+    uint64_t since_ms;                  /* of the oldest review that the answer depends on */
     struct review_slot slots[REVIEWS_OF_CALL];
     BELFRY_OWNER;
 };
@@ -223,6 +225,35 @@ static void review_call_share(const struct review_call *call, const struct revie
     belfry_buf_fini(&key);
 }
 
+static bool is_same_bare(const struct review_subject *a, const struct review_subject *b)
+{
+    return belfry_bytes_equal(a->verb, b->verb) && belfry_bytes_equal(a->group, b->group) &&
+           belfry_bytes_equal(a->version, b->version) && belfry_bytes_equal(a->resource, b->resource) &&
+           belfry_bytes_equal(a->subresource, b->subresource) && belfry_bytes_equal(a->namespace, b->namespace) &&
+           belfry_bytes_equal(a->name, b->name);
+}
+
+/* Is the same asked about now, without selectors? If the answer is yes, it will be known. */
+static bool review_call_is_asking(const struct review_call *call, const struct review_subject *subject)
+{
+    for (size_t i = 0; i < REVIEWS_OF_CALL; i++) {
+        const struct review_slot *slot = &call->slots[i];
+        struct review_subject other;
+        bool is_bare = slot->state != SLOT_FREE && slot->stage == SLOT_BARE;
+        if (is_bare && review_subject_read(slot->range->key, &other) == BELFRY_OK && is_same_bare(&other, subject))
+            return call->reviews->opts.answers != NULL;
+    }
+    return false;
+}
+
+/* Has upstream refused the same without selectors, when it was asked this question? */
+static bool review_call_was_refused(const struct review_call *call, const struct review_subject *subject)
+{
+    struct review_subject other;
+    return call->refused != NULL && review_subject_read(call->refused->key, &other) == BELFRY_OK &&
+           is_same_bare(&other, subject);
+}
+
 /* ---- what to send ---- */
 
 static struct review_slot *review_call_slot(struct review_call *call, enum slot_state state)
@@ -251,15 +282,20 @@ static bool review_call_begin_next(struct review_call *call, struct review_slot 
             call->is_begun = true;
             break;
         }
-        call->last = range;
         if (range->end.len > 0 || review_subject_read(range->key, &subject) != BELFRY_OK) {
             review_call_answer(call, RIGHTS_FORBIDDEN, PERMIT_DENIED); /* it is a range of keys */
             return false;
         }
-        if (has_selectors(&subject) && review_call_knows(call, &subject, now, &call->since_ms))
+        bool is_bare_first = has_selectors(&subject) && !review_call_was_refused(call, &subject);
+        if (is_bare_first && review_call_is_asking(call, &subject)) {
+            call->is_blocked = true;
+            break;
+        }
+        call->last = range;
+        if (is_bare_first && review_call_knows(call, &subject, now, &call->since_ms))
             continue;
         slot->range = range;
-        review_slot_want(slot, has_selectors(&subject) ? SLOT_BARE : SLOT_WHOLE);
+        review_slot_want(slot, is_bare_first ? SLOT_BARE : SLOT_WHOLE);
         break;
     }
     return true;
@@ -281,7 +317,8 @@ static struct review_slot *review_call_next(struct review_call *call, uint64_t n
 
 static bool review_call_may_send(struct review_call *call)
 {
-    bool may_begin = call->has_user && !call->is_begun && review_call_slot(call, SLOT_FREE) != NULL;
+    bool may_begin =
+        call->has_user && !call->is_begun && !call->is_blocked && review_call_slot(call, SLOT_FREE) != NULL;
     return may_begin || review_call_slot(call, SLOT_WANTED) != NULL;
 }
 
@@ -461,6 +498,7 @@ static void review_slot_take_no(struct review_slot *slot, struct belfry_bytes re
 {
     struct review_call *call = slot->call;
     if (slot->stage == SLOT_BARE) {
+        call->refused = slot->range;
         slot->state = SLOT_FREE;
         review_slot_want(slot, SLOT_WHOLE);
         review_call_go_on(call);
@@ -499,6 +537,7 @@ static void on_slot_answer(const struct review_post_answer *answer, void *user)
     struct reviews *reviews = slot->call->reviews;
     uint64_t now = belfry_clock_ms();
     review_slot_leave(slot);
+    slot->call->is_blocked = false;
     if (answer->status == 401)
         own_token_refused(reviews->opts.own_token);
     if (answer->status != 200 && answer->status != 201)

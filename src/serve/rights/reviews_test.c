@@ -21,8 +21,8 @@
 
 /* ---- an API server ---- */
 
-/* Token "t-U" is user U's. The user "node" may only with the selector spec.nodeName=n1, and "reader" always, unless
- * `revoked`; others may not. */
+/* Token "t-U" is user U's. The user "node" may only with the selector spec.nodeName=n1, "agent" with any field selector,
+ * and "reader" always, unless `revoked`; others may not. */
 static struct api {
     bool revoked, expired; /* rights, tokens */
     bool silent[2];        /* of a member */
@@ -67,7 +67,9 @@ static void serve_access(struct upstream *upstream, size_t i, const char *body)
 {
     bool is_node = strstr(body, "\"user\":\"node\"") != NULL, is_reader = strstr(body, "\"user\":\"reader\"") != NULL;
     bool has_selector = strstr(body, "\"fieldSelector\":{\"rawSelector\":\"spec.nodeName=n1\"}") != NULL;
-    bool may = !api.revoked && (is_reader || (is_node && has_selector)) && strstr(body, "\"secret\"") == NULL;
+    bool is_agent = strstr(body, "\"user\":\"agent\"") != NULL && strstr(body, "fieldSelector") != NULL;
+    bool may =
+        !api.revoked && (is_reader || is_agent || (is_node && has_selector)) && strstr(body, "\"secret\"") == NULL;
     api.n_access++;
     assert_non_null(
         strstr(body, "\"uid\":\"7\",\"groups\":[\"g1\",\"system:authenticated\"],\"extra\":{\"a\":[\"b\"]}"));
@@ -280,7 +282,7 @@ static void watches_with_selectors_share_one_review(void **state)
         assert_int_equal(seen[i].verdict, PERMIT_GRANTED);
     }
     assert_int_equal(api.n_tokens, 1);
-    assert_true(api.n_access <= REVIEWS_OF_CALL); /* those that were sent before the first answer */
+    assert_int_equal(api.n_access, 1);
 }
 
 static void user_of_one_selector_has_the_right_for_that_alone(void **state)
@@ -291,6 +293,23 @@ static void user_of_one_selector_has_the_right_for_that_alone(void **state)
     assert_int_equal(api.n_access, 2); /* without the selector, then with it */
     asked("t-node", "pods", "spec.nodeName=n2", PERMIT_REFUSED, FORBIDDEN("node"));
     asked("t-node", "pods", "", PERMIT_REFUSED, FORBIDDEN("node"));
+}
+
+static void selectors_of_one_question_are_refused_once_without_them(void **state)
+{
+    (void)state;
+    make_permit(1);
+    struct seen seen[10];
+    for (int i = 0; i < 10; i++) {
+        char selector[60];
+        snprintf(selector, sizeof(selector), "spec.nodeName=n%d", i);
+        ask(&seen[i], "t-agent", "pods", selector);
+    }
+    for (int i = 0; i < 10; i++) {
+        drive_until(seen[i].n > 0);
+        assert_int_equal(seen[i].verdict, PERMIT_GRANTED);
+    }
+    assert_int_equal(api.n_access, 11);
 }
 
 static void one_denied_subject_does_not_deny_the_others(void **state)
@@ -682,6 +701,7 @@ int main(void)
         TEST(answer_is_used_again_within_a_period),
         TEST(watches_with_selectors_share_one_review),
         TEST(user_of_one_selector_has_the_right_for_that_alone),
+        TEST(selectors_of_one_question_are_refused_once_without_them),
         TEST(one_denied_subject_does_not_deny_the_others),
         TEST(flood_of_one_wrong_token_costs_one_review),
         TEST(odd_tokens_and_certificates_are_refused_without_a_review),
