@@ -291,10 +291,10 @@ def test_stopped_api_servers_end_in_503(bed):
         server.stop()
     try:
         begin = time.monotonic()
-        assert bed.tier.call("GET", MAPS.path(), {"resourceVersion": 0}, user=fresh).code in (503, 504)
+        assert bed.tier.call("GET", MAPS.path(), {"resourceVersion": 0}, user=fresh).code in (429, 503)
         time.sleep(max(0, begin + PERIOD_S + 1 - time.monotonic()))
-        here = bed.tier.call("GET", MAPS.path(), {"resourceVersion": 0}, user=token)
-        assert here.code in (503, 504) and not marks(here.body), here.body
+        here = bed.tier.call("GET", MAPS.path(), {"resourceVersion": 0}, user=token)  # 429: the resource is not ready, either
+        assert here.code in (429, 503) and not marks(here.body), here.body
     finally:
         for server in bed.cluster.servers:
             server.cont()
@@ -333,9 +333,9 @@ def test_a_flood_of_one_wrong_token_costs_few_reviews(bed):
 @pytest.mark.skipif(STANDS_IN, reason="an API server asks nobody")
 def test_watches_of_one_user_share_reviews_whatever_they_select(bed):
     before = reviews_of(bed)
-    runs = [Watcher(bed.tier, PODS.path(), bed.users["reader"], 0, fieldSelector=f"spec.nodeName=n{i}", timeoutSeconds=25) for i in range(100)]
-    time.sleep(21)
+    runs = [Watcher(bed.tier, PODS.path(), bed.users["reader"], 0, fieldSelector=f"spec.nodeName=n{i}", timeoutSeconds=20) for i in range(100)]
+    time.sleep(13)
     after = reviews_of(bed)
     assert all(watch.error is None for watch in runs)
     assert sum(bool(watch.events) for watch in runs) == 2  # n1 and n2 have pods
-    assert after[0] - before[0] <= 40 and after[1] - before[1] <= 60, (before, after)
+    assert after[0] - before[0] <= 30 and after[1] - before[1] <= 30, (before, after)  # of all workers and users

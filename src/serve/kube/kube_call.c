@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "serve/kube/kube_answer.h"
 #include "serve/kube/kube_ask.h"
+#include "serve/rights/review_subject.h"
 
 #define TURN_RESUMED 128 /* calls that were held and continue in one turn */
 #define TURN_ENDED   256 /* calls that were held too long and end in one turn */
@@ -151,6 +152,7 @@ static void kube_call_refuse(struct kube_call *call, const char *reason)
 {
     const struct kube_resource *resource = call->ask->resource;
     const char *sentence = permit_sentence(reason);
+    struct review_subject subject;
     struct kube_status status;
     if (permit_is_about_token(reason))
         kube_status_set(&status, KUBE_UNAUTHORIZED, "%s", permit_unauthorized(reason));
@@ -164,8 +166,8 @@ static void kube_call_refuse(struct kube_call *call, const char *reason)
         status.kind = belfry_bytes_str(resource->plural);
         status.group = belfry_bytes_str(resource->group);
     }
-    if (sentence != NULL)
-        status.name = call->ask->name;
+    if (sentence != NULL && review_subject_read(kube_ask_right_key(call->ask), &subject) == BELFRY_OK)
+        status.name = subject.name;
     call->calls->stats.refused++;
     kube_call_fail(call, &status);
 }
