@@ -21,8 +21,8 @@
 
 /* ---- an API server ---- */
 
-/* Token "t-U" is user U's. The user "node" may only with the selector spec.nodeName=n1, "agent" with any field selector,
- * and "reader" always, unless `revoked`; others may not. */
+/* Token "t-U" is user U's. The user "node" may only with the selector spec.nodeName=n1, "agent" with any field
+ * selector, and "reader" always, unless `revoked`; others may not. */
 static struct api {
     bool revoked, expired; /* rights, tokens */
     bool silent[2];        /* of a member */
