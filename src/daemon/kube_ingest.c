@@ -167,22 +167,8 @@ static void count_resource(struct kube_ingest *ingest, size_t number, struct res
     out->stale = view.is_stale;
 }
 
-/* What the whole tier says of its upstream: ready while each resource is, but those that upstream does not have. */
-static void sum_up(struct kube_ingest *ingest, struct ingest_thread_numbers *out)
+static void count_servers(struct kube_ingest *ingest, struct driver_status *status)
 {
-    struct driver_status *status = &out->status;
-    status->standing = DRIVER_READY;
-    status->state = UPSTREAM_LIVE;
-    for (size_t i = 0; i < ingest->opts.set.n_names; i++) {
-        struct resource_set_view view;
-        resource_set_look(ingest->set, i, &view);
-        if (view.is_ready || view.is_absent || status->standing != DRIVER_READY)
-            continue;
-        status->standing = view.is_stale ? DRIVER_STALE : DRIVER_NOT_READY;
-        status->state = UPSTREAM_START;
-        status->silent_ms = BELFRY_NEVER;
-        memcpy(status->reason, view.reason, sizeof(status->reason));
-    }
     for (unsigned i = 0; i < ingest->opts.set.n_servers; i++) {
         const struct belfry_kube_stats *stats = belfry_kube_get_stats(resource_set_server(ingest->set, i));
         status->connects += stats->connects;
@@ -190,10 +176,61 @@ static void sum_up(struct kube_ingest *ingest, struct ingest_thread_numbers *out
     }
 }
 
+static void add_follower(const struct resource_set_view *view, struct kube_ingest *ingest, struct driver_status *out)
+{
+    struct resource_driver_status status;
+    resource_driver_status(view->driver, &status);
+    out->stats.events += status.stats.events;
+    out->stats.overlaps += status.stats.overlaps;
+    out->stats.listings += status.stats.listings;
+    out->stats.relists_compacted += status.stats.expired;
+    out->stats.relists_rewritten += status.stats.rewritten;
+    out->stats.judgements += status.stats.judgements;
+    if (out->endpoint[0] == '\0')
+        snprintf(out->endpoint, sizeof(out->endpoint), "%s",
+                 belfry_kube_server(resource_set_server(ingest->set, status.server)));
+}
+
+/* What the whole tier says of its upstream: ready while each resource is, but those that upstream does not have. The
+ * endpoint is that of the first resource. */
+static void sum_up(struct kube_ingest *ingest, struct driver_status *out)
+{
+    out->standing = DRIVER_READY;
+    out->state = UPSTREAM_LIVE;
+    for (size_t i = 0; i < ingest->opts.set.n_names; i++) {
+        struct resource_set_view view;
+        resource_set_look(ingest->set, i, &view);
+        if (view.is_found)
+            add_follower(&view, ingest, out);
+        if (view.is_ready || view.is_absent || out->standing != DRIVER_READY)
+            continue;
+        out->standing = view.is_stale ? DRIVER_STALE : DRIVER_NOT_READY;
+        out->state = UPSTREAM_START;
+        out->silent_ms = BELFRY_NEVER;
+        memcpy(out->reason, view.reason, sizeof(out->reason));
+    }
+    count_servers(ingest, out);
+}
+
+/* This tier, and the API server above it. */
+static void tell_about(const struct kube_ingest *ingest, const struct driver_status *status, struct about *out)
+{
+    static const enum about_standing as[] = {
+        [DRIVER_NOT_READY] = ABOUT_NOT_READY, [DRIVER_READY] = ABOUT_READY, [DRIVER_STALE] = ABOUT_STALE};
+    *out = (struct about){.self = {.version = "belfryd/" BELFRY_VERSION,
+                                   .standing = as[status->standing],
+                                   .silent_ms = status->silent_ms},
+                          .n_above = 1,
+                          .above = {{.name = "Kubernetes API", .silent_ms = BELFRY_NEVER}}};
+    snprintf(out->self.name, sizeof(out->self.name), "%s", ingest->opts.name);
+    snprintf(out->above[0].endpoint, sizeof(out->above[0].endpoint), "%.150s", status->endpoint);
+}
+
 void kube_ingest_numbers(struct kube_ingest *ingest, struct ingest_thread_numbers *out)
 {
     size_t n = ingest->opts.set.n_names;
-    sum_up(ingest, out);
+    sum_up(ingest, &out->status);
+    tell_about(ingest, &out->status, &out->about);
     out->resources = calloc(n, sizeof(*out->resources));
     out->n_resources = out->resources == NULL ? 0 : n;
     for (size_t i = 0; i < out->n_resources; i++) {

@@ -17,6 +17,7 @@ struct kube_ingest;
 
 struct kube_ingest_opts {
     struct resource_set_opts set;        /* without loop */
+    const char *name;                    /* of the tier; lent */
     struct resource_standing *standings; /* of each resource */
     /* On the thread: a resource was found. */
     void (*found)(size_t number, const struct resource_set_view *view, void *user);

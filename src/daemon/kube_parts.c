@@ -273,6 +273,8 @@ static void on_count(struct worker_parts *parts, struct worker_numbers *numbers)
     permit_stats(t->permit, &numbers->permit);
     uplink_stats(t->uplink, &numbers->uplink);
     kfront_stats(t->kfront, &numbers->kfront);
+    for (size_t i = 0; i < KFRONT_KINDS; i++)
+        numbers->relay.relayed += numbers->kfront.relay.passed[i];
     reviews_stats(t->reviews, &numbers->reviews);
     numbers->auth = PERMIT_AUTH_ON;
     numbers->latency = t->latency;

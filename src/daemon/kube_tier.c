@@ -151,6 +151,7 @@ static enum belfry_err start_ingest(struct kube_tier *tier)
                                             .n_workers = config->workers,
                                             .seed = seed_draw(),
                                             .log = tier->opts.log},
+                                    .name = tier->opts.word,
                                     .standings = tier->standings,
                                     .found = on_found,
                                     .wake = on_wake,

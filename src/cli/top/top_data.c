@@ -112,6 +112,26 @@ static void read_rejected(struct top_numbers *n, yyjson_val *rejected)
     }
 }
 
+static void read_resources(struct top_numbers *n, yyjson_val *resources)
+{
+    yyjson_val *resource;
+    size_t i, max;
+    n->resources.waiting = n->resources.state = "";
+    yyjson_arr_foreach(resources, i, max, resource)
+    {
+        bool is_ready = uint_of(resource, "ready") != 0, is_absent = strcmp(text_of(resource, "state"), "absent") == 0;
+        n->resources.n++;
+        n->resources.ready += is_ready;
+        n->resources.absent += is_absent;
+        n->resources.objects += uint_of(resource, "objects");
+        n->resources.proofs += uint_of(resource, "proofs");
+        if (is_ready || is_absent || n->resources.waiting[0] != '\0')
+            continue;
+        n->resources.waiting = text_of(resource, "name");
+        n->resources.state = text_of(resource, "state");
+    }
+}
+
 static void read_numbers(struct top_numbers *n, yyjson_val *root)
 {
     yyjson_val *worker;
@@ -123,6 +143,7 @@ static void read_numbers(struct top_numbers *n, yyjson_val *root)
     read_upstream(n, yyjson_obj_get(root, "upstream"));
     READ_PART(REPLICA, yyjson_obj_get(root, "replica"), n->replica);
     READ_PART(LOG, yyjson_obj_get(root, "log"), n->log);
+    read_resources(n, yyjson_obj_get(root, "resources"));
     read_troubles(n, yyjson_obj_get(root, "pools"));
     read_rejected(n, yyjson_obj_get(yyjson_obj_get(root, "summary"), "rejected"));
     read_dialects(n, yyjson_obj_get(yyjson_obj_get(root, "summary"), "watchers"));

@@ -67,6 +67,10 @@ struct top_numbers {
         uint64_t watchers;
     } dialects[TOP_DIALECTS];
     size_t n_dialects;
+    struct { /* in front of Kubernetes' API; n 0: it is not */
+        uint64_t n, ready, absent, objects, proofs;
+        const char *waiting, *state; /* the first that is neither ready nor absent; "": none */
+    } resources;
 };
 
 struct top_row {

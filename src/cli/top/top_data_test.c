@@ -302,6 +302,22 @@ static void help_fits_a_small_terminal(void **state)
     assert_true(lines > 10 && lines < 24);
 }
 
+static void resources_have_a_line_of_their_own(void **state)
+{
+    static const char resources[] =
+        "{\"name\":\"t\",\"resources\":["
+        "{\"name\":\"pods\",\"state\":\"live\",\"ready\":1,\"objects\":1200,\"proofs\":3},"
+        "{\"name\":\"nodes\",\"state\":\"listing\",\"ready\":0,\"objects\":34,\"proofs\":4},"
+        "{\"name\":\"widgets.demo.example.com\",\"state\":\"absent\",\"ready\":0}]}";
+    struct top_view view = {.sort = "", .line_end = "\n"};
+    (void)state;
+    top_data_fini(&data);
+    assert_int_equal(top_data_read(resources, strlen(resources), rows_json, strlen(rows_json), &data), BELFRY_OK);
+    assert_int_equal(data.numbers.resources.n, 3);
+    show(&view);
+    assert_non_null(strstr(text, "resources 1 of 3 ready   nodes listing   absent 1   objects 1,234   proofs 7\n"));
+}
+
 static void rates_are_of_the_time_between(void **state)
 {
     (void)state;
@@ -373,6 +389,7 @@ int main(void)
         cmocka_unit_test_teardown(eighty_columns_have_what_matters_and_the_column_that_sorts, clean),
         cmocka_unit_test_teardown(rows_are_scrolled, clean),
         cmocka_unit_test_teardown(help_fits_a_small_terminal, clean),
+        cmocka_unit_test_teardown(resources_have_a_line_of_their_own, clean),
         cmocka_unit_test_teardown(rates_are_of_the_time_between, clean),
         cmocka_unit_test(ages_and_numbers_are_for_people),
         cmocka_unit_test_teardown(every_refused_allocation_is_told, clean),

@@ -85,6 +85,24 @@ static void write_window(FILE *out, const struct top_numbers *n, const struct to
     top_line_end(&line, out, view->line_end);
 }
 
+static void write_resources(FILE *out, const struct top_numbers *n, const struct top_view *view)
+{
+    struct top_line line;
+    char objects[TOP_TEXT];
+    if (n->resources.n == 0)
+        return;
+    top_text_number(n->resources.objects, objects);
+    top_line_begin(&line, view->columns);
+    top_line_add(&line, "resources %" PRIu64 " of %" PRIu64 " ready", n->resources.ready, n->resources.n);
+    if (n->resources.waiting[0] != '\0')
+        top_line_field(&line, "%s %s", n->resources.waiting, n->resources.state);
+    if (n->resources.absent > 0)
+        top_line_field(&line, "absent %" PRIu64, n->resources.absent);
+    top_line_field(&line, "objects %s", objects);
+    top_line_field(&line, "proofs %" PRIu64, n->resources.proofs);
+    top_line_end(&line, out, view->line_end);
+}
+
 /* An upper bound in ms for `part` of all deliveries; -1: there were none; 0: above the last bound. */
 static double percentile(const struct top_numbers *n, const struct top_numbers *before, double part)
 {
@@ -201,23 +219,24 @@ static void write_hour(FILE *out, const struct top_view *view, size_t most)
 #define LINES_ABOVE 7 /* lines above the rows of the table, without those about pools */
 #define LINES_BELOW 1 /* of the terminal, for what is asked and said */
 
-static size_t room_of(const struct top_view *view)
+static size_t room_of(const struct top_numbers *n, const struct top_view *view)
 {
-    size_t others = LINES_ABOVE + LINES_BELOW;
+    size_t others = LINES_ABOVE + LINES_BELOW + (n->resources.n > 0);
     return view->lines == 0 ? SIZE_MAX : view->lines > others ? view->lines - others : 0;
 }
 
 size_t top_screen_page(const struct top_data *data, const struct top_view *view)
 {
-    size_t room = room_of(view);
+    size_t room = room_of(&data->numbers, view);
     return room > data->numbers.n_troubles ? room - data->numbers.n_troubles : 0;
 }
 
 void top_screen_write(FILE *out, const struct top_data *data, const struct top_view *view)
 {
-    size_t room = room_of(view);
+    size_t room = room_of(&data->numbers, view);
     write_title(out, &data->numbers, view);
     write_upstream(out, &data->numbers, view);
+    write_resources(out, &data->numbers, view);
     write_window(out, &data->numbers, view);
     write_flow(out, &data->numbers, view);
     write_watchers(out, &data->numbers, view);
