@@ -229,7 +229,12 @@ bool worker_turn(struct worker *worker, uint64_t now_ms, size_t max_work)
     share_bytes(worker, bytes_of(worker));
     worker->spent = worker->granted - turn->work;
     worker->in_turn = false;
-    return more || !belfry_list_empty(&worker->registry.ready) || !belfry_list_empty(&worker->registry.closing);
+    return more || worker_wants_turn(worker);
+}
+
+bool worker_wants_turn(const struct worker *worker)
+{
+    return !belfry_list_empty(&worker->registry.ready) || !belfry_list_empty(&worker->registry.closing);
 }
 
 size_t worker_spent(const struct worker *worker)

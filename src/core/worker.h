@@ -68,6 +68,10 @@ bool worker_turn(struct worker *worker, uint64_t now_ms, size_t max_work);
 
 size_t worker_spent(const struct worker *worker); /* units of its last turn */
 
+/* Has it streams that can go on, or that were closed, since its last turn? The log is not looked at. For owners of many
+ * workers, which give turns only to those that have something to do. */
+bool worker_wants_turn(const struct worker *worker);
+
 /* When the next turn is needed even if nothing happens; BELFRY_NEVER. */
 uint64_t worker_due(const struct worker *worker);
 

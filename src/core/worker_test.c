@@ -1123,6 +1123,26 @@ static void workers_that_share_a_bound_are_counted_together(void **state)
     assert_int_equal(memory.bytes, 0);
 }
 
+static void a_stream_that_was_closed_wants_a_turn(void **state)
+{
+    (void)state;
+    BED(bed, 8, .seed = 1);
+    struct peer *a = bed_peer(&bed), *b = bed_peer(&bed);
+    create(&bed, a, "k", "", 0, 0);
+    create(&bed, b, "k", "", 0, 0);
+    bed_run(&bed);
+    assert_false(worker_wants_turn(bed.worker));
+    struct worker_stats before, after;
+    worker_stats(bed.worker, &before);
+    stream_close(bed.worker, a->stream);
+    assert_true(worker_wants_turn(bed.worker)); /* until then its watchers take memory */
+    bed_run(&bed);
+    assert_false(worker_wants_turn(bed.worker));
+    worker_stats(bed.worker, &after);
+    assert_true(after.bytes < before.bytes && after.watchers == 1);
+    bed_close(&bed);
+}
+
 static void a_turn_says_what_it_spent(void **state)
 {
     (void)state;
@@ -1823,6 +1843,7 @@ int main(void)
         cmocka_unit_test(an_expelled_watcher_is_told_why_and_receives_nothing_more),
         cmocka_unit_test(memory_over_the_limit_refuses_new_watchers),
         cmocka_unit_test(workers_that_share_a_bound_are_counted_together),
+        cmocka_unit_test(a_stream_that_was_closed_wants_a_turn),
         cmocka_unit_test(a_turn_says_what_it_spent),
         cmocka_unit_test(history_that_is_kept_refuses_no_watcher),
         cmocka_unit_test(manual_progress_waits_for_those_who_are_behind),

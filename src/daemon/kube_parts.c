@@ -38,7 +38,8 @@ struct kube_core {
     uint64_t standing_turn;
     bool stale;             /* as the worker knows it */
     bool is_due;            /* it was given something to do since its last turn began, or has more to do */
-    int64_t seen;           /* the version that was published when its last turn began */
+    uint64_t news;          /* of its standing, when its last turn began, */
+    int64_t seen;           /* and the version that was published then */
     int64_t measured;       /* the version whose latency was noted last */
     size_t watchers, bytes; /* as of its last turn */
 };
@@ -105,10 +106,13 @@ static void core_ask_for_history(struct kube_core *core)
     }
 }
 
+/* Watches that are being told something, one after another, take no events meanwhile: kube_after_turn() goes on. */
 static bool core_wants_turn(const struct kube_core *core, uint64_t now)
 {
-    return core->is_due || core->seen != atomic_load_explicit(&core->standing->published, memory_order_acquire) ||
-           worker_due(core->worker) <= now || kube_is_going_round(core->service);
+    if (kube_is_going_round(core->service))
+        return false;
+    return core->is_due || core->news != atomic_load_explicit(&core->standing->news, memory_order_acquire) ||
+           worker_wants_turn(core->worker) || worker_due(core->worker) <= now;
 }
 
 static void core_take_stock(struct kube_core *core)
@@ -122,18 +126,14 @@ static void core_take_stock(struct kube_core *core)
 /* Returns what it spent. */
 static size_t core_turn(struct kube_core *core, uint64_t now, size_t work)
 {
+    core->news = atomic_load_explicit(&core->standing->news, memory_order_acquire);
     core->seen = atomic_load_explicit(&core->standing->published, memory_order_acquire);
     core->is_due = false; /* from here on: what follows may find room for waiting streams */
-    size_t spent = 1;
-    if (kube_is_going_round(core->service))
+    if (worker_turn(core->worker, now, work))
         core->is_due = true;
-    else {
-        core->is_due = worker_turn(core->worker, now, work);
-        spent += worker_spent(core->worker);
-    }
     core_ask_for_history(core);
     core_take_stock(core);
-    return spent;
+    return worker_spent(core->worker) + 1;
 }
 
 /* Round after round, until nobody has anything to do or the work of the turn is done. True: the latter. */
@@ -163,7 +163,7 @@ static bool on_deliver(struct worker_parts *parts, uint64_t now)
         if (kube_lists_due(core->lists) <= now)
             kube_lists_tick(core->lists, now);
         kube_after_turn(core->service, now);
-        more = more || core->is_due;
+        more = more || core->is_due || kube_is_going_round(core->service);
     }
     return more;
 }

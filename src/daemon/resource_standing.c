@@ -30,10 +30,11 @@ void resource_standing_set(struct resource_standing *standing, const struct reso
 
 void resource_standing_publish(struct resource_standing *standing, int64_t version, uint64_t now_ns)
 {
-    if (version == atomic_load_explicit(&standing->published, memory_order_relaxed))
-        return;
-    atomic_store_explicit(&standing->published_ns, now_ns, memory_order_relaxed);
-    atomic_store_explicit(&standing->published, version, memory_order_release);
+    if (version != atomic_load_explicit(&standing->published, memory_order_relaxed)) {
+        atomic_store_explicit(&standing->published_ns, now_ns, memory_order_relaxed);
+        atomic_store_explicit(&standing->published, version, memory_order_release);
+    }
+    atomic_fetch_add_explicit(&standing->news, 1, memory_order_release); /* whoever sees it finds the log so */
 }
 
 bool resource_standing_look(struct resource_standing *standing, uint64_t *turn, struct resource_standing_view *out)

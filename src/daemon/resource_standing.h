@@ -23,6 +23,8 @@ struct resource_standing {
     pthread_mutex_t mu;
     struct resource_standing_view view; /* under mu */
     _Atomic uint64_t turn;              /* moved after view was: a thread that sees it move finds the news under mu */
+    /* Moved with each change of the log: another past may begin at the version that was published last. */
+    _Atomic uint64_t news;
     /* As in standing.h: the time is stored first. */
     _Atomic uint64_t published_ns;
     _Atomic int64_t published;
@@ -32,6 +34,7 @@ void resource_standing_init(struct resource_standing *standing);
 void resource_standing_fini(struct resource_standing *standing);
 
 void resource_standing_set(struct resource_standing *standing, const struct resource_standing_view *view);
+/* The log has changed; its newest version is this. */
 void resource_standing_publish(struct resource_standing *standing, int64_t version, uint64_t now_ns);
 
 /* Copies when it moved since *turn; false: nothing new. *turn begins at 0. */
