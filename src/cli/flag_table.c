@@ -205,6 +205,9 @@ const struct belfry_opt_command command_rows[N_COMMANDS] = {
                 "version? write: a new key on its way through the tier to etcd, and as an event back down all\n"
                 "levels. The key is deleted again.\n"
                 "\n"
+                "Of a tier in front of Kubernetes API servers, resources: is each that it follows ready? The steps\n"
+                "that are about keys and members of etcd are left out.\n"
+                "\n"
                 "Without --admin, the admin address of this machine is asked if the first endpoint is on this\n"
                 "machine. The clock is compared with that of this machine. A lag counts if it lasts for half a\n"
                 "second.",

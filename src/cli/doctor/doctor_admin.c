@@ -91,6 +91,27 @@ static void read_upstream(yyjson_val *upstream, struct doctor_admin *out)
     read_endpoints(yyjson_obj_get(upstream, "endpoints"), out);
 }
 
+/* Only a tier in front of API servers has any. */
+static void read_resources(yyjson_val *resources, struct doctor_admin *out)
+{
+    yyjson_val *resource;
+    size_t i, max;
+    out->n_resources = yyjson_arr_size(resources);
+    out->is_kube = out->n_resources > 0;
+    out->n_ready = 0;
+    out->resource_why[0] = '\0';
+    yyjson_arr_foreach(resources, i, max, resource)
+    {
+        if (uint_of(resource, "ready") != 0) {
+            out->n_ready++;
+            if (out->endpoint[0] == '\0')
+                copy_text(resource, "server", out->endpoint, sizeof(out->endpoint));
+        } else if (out->resource_why[0] == '\0') {
+            copy_text(resource, "reason", out->resource_why, sizeof(out->resource_why));
+        }
+    }
+}
+
 static void read_troubles(yyjson_val *pools, struct doctor_admin *out)
 {
     yyjson_val *name, *pool;
@@ -139,6 +160,7 @@ enum belfry_err doctor_admin_read_numbers(struct belfry_bytes page, struct docto
     copy_text(root, "version", out->version, sizeof(out->version));
     out->up_ms = uint_of(root, "up_ms");
     read_upstream(upstream, out);
+    read_resources(yyjson_obj_get(root, "resources"), out);
     read_settings(root, out);
     read_troubles(yyjson_obj_get(root, "pools"), out);
     read_workers(yyjson_obj_get(root, "workers"), out);

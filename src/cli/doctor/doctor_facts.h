@@ -66,6 +66,10 @@ struct doctor_admin {
     bool barred[DOCTOR_ENDPOINTS];
     size_t n_endpoints;
     uint64_t certificate_left_s; /* of the tier's own certificate for upstream; UINT64_MAX: it has none */
+    /* resources of an API server that the tier follows, instead of etcd */
+    bool is_kube;
+    size_t n_resources, n_ready;
+    char resource_why[DOCTOR_TEXT]; /* of the first that is not ready; "": all are */
     /* the machine */
     bool has_clock; /* an older tier does not tell */
     int64_t clock_ahead_ms;

@@ -290,6 +290,27 @@ static void judge_upstream(const struct doctor_facts *facts, struct doctor_verdi
     find(v, DOCTOR_OK, "follows %s", a->endpoint);
 }
 
+static const char *resource_remedy(const char *reason)
+{
+    if (strstr(reason, "does not have the resource") != NULL)
+        return "check --follow of the tier: PLURAL, or PLURAL.GROUP; a custom resource is looked for again every 10 s";
+    if (strstr(reason, "forbidden") != NULL || strstr(reason, "403") != NULL)
+        return "give the tier's service account the right to get, list and watch it (docs/kube-apiserver.md)";
+    return "the tier's log says more: events resource_request and resource_stale";
+}
+
+static void judge_resources(const struct doctor_facts *facts, struct doctor_verdict *v)
+{
+    const struct doctor_admin *a = &facts->admin;
+    if (a->n_ready == a->n_resources) {
+        find(v, DOCTOR_OK, "%zu followed, all ready", a->n_resources);
+        return;
+    }
+    find(v, DOCTOR_FAIL, "%zu of %zu are not ready: %s", a->n_resources - a->n_ready, a->n_resources,
+         a->resource_why[0] != '\0' ? a->resource_why : "they are listed now");
+    advise(v, "%s", resource_remedy(a->resource_why));
+}
+
 static void judge_replica(const struct doctor_facts *facts, struct doctor_verdict *v)
 {
     const struct doctor_admin *a = &facts->admin;
@@ -624,14 +645,25 @@ static void judge_write(const struct doctor_facts *facts, struct doctor_verdict 
 #define NEEDS(step) (1u << (step))
 #define ON_TIER     NEEDS(STEP_TIER)
 
+static bool follows_kube(const struct doctor_facts *facts)
+{
+    return facts->admin.is_kube;
+}
+
+/* Or it is not known what it follows. */
+static bool follows_etcd(const struct doctor_facts *facts)
+{
+    return !facts->admin.is_kube;
+}
+
 static bool names_range(const struct doctor_facts *facts)
 {
-    return facts->client.asks_range;
+    return follows_etcd(facts) && facts->client.asks_range;
 }
 
 static bool writes(const struct doctor_facts *facts)
 {
-    return facts->write.wanted;
+    return follows_etcd(facts) && facts->write.wanted;
 }
 
 const struct doctor_step doctor_steps[N_STEPS] = {
@@ -642,19 +674,21 @@ const struct doctor_step doctor_steps[N_STEPS] = {
     [STEP_TIER] = {"tier", 0, 0, judge_tier, NULL},
     [STEP_DISK] = {"disk", ON_TIER, 0, judge_disk, NULL},
     [STEP_UPSTREAM] = {"upstream", ON_TIER, 0, judge_upstream, NULL},
-    [STEP_REPLICA] = {"replica", ON_TIER | NEEDS(STEP_UPSTREAM), 0, judge_replica, NULL},
-    [STEP_LAG] = {"lag", ON_TIER | NEEDS(STEP_UPSTREAM), 0, judge_lag, NULL},
+    [STEP_RESOURCES] = {"resources", ON_TIER | NEEDS(STEP_UPSTREAM), 0, judge_resources, follows_kube},
+    [STEP_REPLICA] = {"replica", ON_TIER | NEEDS(STEP_UPSTREAM), 0, judge_replica, follows_etcd},
+    [STEP_LAG] = {"lag", ON_TIER | NEEDS(STEP_UPSTREAM), 0, judge_lag, follows_etcd},
     [STEP_CLOCK] = {"clock", ON_TIER, 0, judge_clock, NULL},
     [STEP_DESCRIPTORS] = {"descriptors", ON_TIER, 0, judge_descriptors, NULL},
     [STEP_POOLS] = {"pools", ON_TIER, 0, judge_pools, NULL},
     [STEP_AUTH] = {"auth", ON_TIER | NEEDS(STEP_UPSTREAM), 0, judge_auth, NULL},
     [STEP_READY] = {"ready", ON_TIER | NEEDS(STEP_UPSTREAM), 0, judge_ready, NULL},
     [STEP_SCOPE] = {"scope", ON_TIER, 0, judge_scope, names_range},
-    [STEP_IDENTITY] = {"identity", NEEDS(STEP_TLS), NEEDS(STEP_UPSTREAM) | NEEDS(STEP_AUTH), judge_identity, NULL},
+    [STEP_IDENTITY] = {"identity", NEEDS(STEP_TLS), NEEDS(STEP_UPSTREAM) | NEEDS(STEP_AUTH), judge_identity,
+                       follows_etcd},
     [STEP_RIGHTS] = {"rights", NEEDS(STEP_IDENTITY), 0, judge_rights, names_range},
     [STEP_ADVERTISE] = {"advertise", ON_TIER, 0, judge_advertise, NULL},
-    [STEP_MEMBERS] = {"members", 0, 0, judge_members, NULL},
-    [STEP_VERSIONS] = {"versions", 0, 0, judge_versions, NULL},
+    [STEP_MEMBERS] = {"members", 0, 0, judge_members, follows_etcd},
+    [STEP_VERSIONS] = {"versions", 0, 0, judge_versions, follows_etcd},
     [STEP_WRITE] = {"write", NEEDS(STEP_IDENTITY), 0, judge_write, writes},
 };
 

@@ -35,6 +35,7 @@ enum doctor_step_id {
     STEP_TIER,
     STEP_DISK,
     STEP_UPSTREAM,
+    STEP_RESOURCES,
     STEP_REPLICA,
     STEP_LAG,
     STEP_CLOCK,

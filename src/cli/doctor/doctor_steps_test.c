@@ -346,6 +346,30 @@ static void a_write_is_told_with_the_time_of_each_hop(void **state)
     assert_trouble("fail write: /tmp/x exists", "--write-key");
 }
 
+/* In front of API servers there are no keys, no members of etcd and no gRPC. */
+static void resources_of_an_api_server_are_judged_instead_of_etcd(void **state)
+{
+    struct doctor_admin *a = &facts.admin;
+    (void)state;
+    a->is_kube = true;
+    a->n_resources = a->n_ready = 3;
+    facts.client.answer.err = BELFRY_ERR_REFUSED;
+    facts.members[0].status.err = BELFRY_ERR_TLS;
+    assert_string_equal(first_trouble(), "");
+    assert_int_equal(result_of(STEP_RESOURCES), DOCTOR_OK);
+    assert_int_equal(result_of(STEP_IDENTITY), DOCTOR_NONE);
+    a->n_ready = 2;
+    SET(a->resource_why, "widgets.demo is not followed yet: upstream does not have the resource");
+    assert_non_null(strstr(first_trouble(), "fail resources: 1 of 3 are not ready: widgets.demo is not followed yet"));
+    assert_non_null(strstr(first_trouble(), "check --follow"));
+    SET(a->resource_why, "pods is forbidden: User \"tier\" cannot list");
+    assert_non_null(strstr(first_trouble(), "service account"));
+    a->is_kube = false;
+    facts.client.answer.err = BELFRY_OK;
+    facts.members[0].status.err = BELFRY_OK;
+    assert_string_equal(first_trouble(), "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -364,6 +388,7 @@ int main(void)
         cmocka_unit_test_setup(the_client_is_judged, begin_well),
         cmocka_unit_test_setup(members_and_versions_are_judged, begin_well),
         cmocka_unit_test_setup(a_write_is_told_with_the_time_of_each_hop, begin_well),
+        cmocka_unit_test_setup(resources_of_an_api_server_are_judged_instead_of_etcd, begin_well),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

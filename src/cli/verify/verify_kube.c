@@ -30,6 +30,7 @@ struct kube_run {
     /* the version of the reference, once a second */
     struct belfry_kube_request *probe; /* under way; NULL: none */
     int64_t probed_us, answered_us, version, first_version;
+    int64_t changed; /* the version of the newest change that the reference has told; 0: none */
     /* LISTING */
     struct verify_kube_list lists[2]; /* of the reference, of the tier */
     size_t n_same;
@@ -83,6 +84,7 @@ static void on_difference(enum verify_kube_difference difference, const char *ke
 static bool on_reference_change(struct verify_kube_side *side, struct judge_rev *rev)
 {
     struct kube_run *run = side->user;
+    run->changed = rev->rev;
     enum belfry_err err = verify_judge_reference(run->env.judge, rev);
     if (err != BELFRY_OK)
         fail(run, "reference", err, NULL);
@@ -212,14 +214,15 @@ static enum belfry_next on_tier_list(struct belfry_kube_request *request, const 
     return BELFRY_MORE;
 }
 
-/* The tier answers a list that need not be newer than what it has; one without a version it would only pass on. */
+/* The tier answers a list that need not be newer than what it has; one without a version it would only pass on. A quiet
+ * resource may stay at the version of its last change, however far etcd is. */
 static void list_both(struct kube_run *run)
 {
     struct belfry_opts *opts = NULL;
     char version[24];
     struct belfry_hash_key key = belfry_hash_key_draw();
     run->lists[0].hash_key = run->lists[1].hash_key = key;
-    snprintf(version, sizeof(version), "%" PRId64, verify_judge_head(run->env.judge));
+    snprintf(version, sizeof(version), "%" PRId64, run->changed);
     int err = belfry_opts_set(&opts, "resource-version", version);
     if (err == BELFRY_OK)
         err = belfry_opts_set(&opts, "resource-version-match", "NotOlderThan");
