@@ -82,6 +82,7 @@ struct resource_follow {
     bool is_held;        /* something of it was not taken */
     bool resume;         /* it is to be offered again */
     unsigned n_short;    /* watches in a row that ended at once */
+    bool is_judged;      /* etcd has our state, and the caches stayed behind us */
     unsigned n_lags;     /* servers in a row that accepted our watch and then proved nothing */
     /* the list */
     struct request list;
@@ -220,6 +221,7 @@ static void start_listing(struct resource_follow *f, bool is_rewritten, const ch
 {
     watch_cancel(f);
     request_cancel(f, &f->probe);
+    f->is_judged = false;
     f->is_rewritten = f->is_rewritten || is_rewritten;
     f->is_copied = f->is_checked = false;
     snprintf(f->why, sizeof(f->why), "%s", why);
@@ -358,6 +360,7 @@ static void server_failed(struct resource_follow *f, uint64_t now_ms)
 static void follow_is_live(struct resource_follow *f)
 {
     f->n_lags = f->n_short = 0;
+    f->is_judged = false;
     belfry_backoff_reset(&f->backoff);
     f->resume = f->is_held;
     follow_move(f, RESOURCE_LIVE);
@@ -1137,9 +1140,21 @@ static void older_complete(struct resource_follow *f, int64_t rv, uint64_t link,
         f->stats.older++;
         int64_t from = BELFRY_MUTANT(kube_older_from_head) ? f->audit.head : rv;
         watch_want(f, from, (struct bond){.is_set = true, .link = link}, now_ms);
+    } else if (is_ours && f->is_judged) {
+        start_rewritten(f, now_ms, "a cache at version %" PRId64 " has the state at %" PRId64 " without its changes",
+                        rv, f->audit.head);
     } else {
         server_lags(f, now_ms);
     }
+}
+
+/* They lag, or it is another past in which our last changes never were, though they left no trace. */
+static void start_older(struct resource_follow *f, uint64_t now_ms)
+{
+    forget_tried(f);
+    f->is_judged = true;
+    list_want(f, LIST_OLDER, now_ms);
+    follow_move(f, RESOURCE_AUDITING);
 }
 
 /* Of what etcd has, nothing contradicts us, and it has all that we have: then the caches do lag. An object of ours may
@@ -1148,7 +1163,7 @@ static void judgement_complete(struct resource_follow *f, int64_t rv, uint64_t n
 {
     struct resource_debt debt;
     if (resource_audit_end(&f->audit, rv, f->sum, &debt) && resource_debt_is_paid(&debt))
-        start_join_elsewhere(f, now_ms);
+        start_older(f, now_ms);
     else
         start_rewritten(f, now_ms, "a consistent list at version %" PRId64 " contradicts the state at %" PRId64, rv,
                         f->audit.head);

@@ -646,8 +646,12 @@ static void caches_that_stay_behind_are_judged_by_etcd(void **state)
     item("ns/a", "u1", 30);
     item("ns/b", "u2", 11);
     listed(50, LINK);
-    assert_int_equal(resource_state(bed.follow), RESOURCE_JOINING); /* they do lag */
     assert_int_equal(stats().judgements, 1);
+    assert_int_equal(bed.list.rv, 0);
+    item("ns/a", "u1", 10);
+    item("ns/b", "u2", 11);
+    listed(25, LINK);
+    assert_int_equal(resource_state(bed.follow), RESOURCE_JOINING); /* it does lag */
     for (unsigned i = 0; i < 200 && bed.list.id == 0; i++) {
         if (bed.watch.id != 0 && i % 12 == 0)
             open_watch(LINK);
@@ -659,6 +663,30 @@ static void caches_that_stay_behind_are_judged_by_etcd(void **state)
     item("ns/b", "u2", 11);
     listed(50, LINK);
     assert_int_equal(resource_state(bed.follow), RESOURCE_LISTING);
+}
+
+static void cache_with_our_state_and_without_our_last_changes_is_another_past(void **state)
+{
+    (void)state;
+    begin_live(1);
+    event(RESOURCE_ADDED, "ns/c", "u3", 30);
+    event(RESOURCE_DELETED, "ns/c", "u3", 31);
+    bed.now += 5000;
+    end_watch(RESOURCE_ENDED);
+    for (unsigned i = 0; i < 200 && bed.list.id == 0; i++) {
+        if (bed.watch.id != 0 && i % 12 == 0)
+            open_watch(LINK);
+        if (bed.probe.id != 0)
+            probed(50);
+        wait_ms(RESOURCE_TICK_MS);
+    }
+    for (unsigned i = 0; i < 2; i++) { /* etcd, and then its cache, which stays at 25 */
+        item("ns/a", "u1", 10);
+        item("ns/b", "u2", 11);
+        listed(i == 0 ? 50 : 25, LINK);
+    }
+    assert_int_equal(resource_state(bed.follow), RESOURCE_LISTING);
+    assert_non_null(strstr(resource_why(bed.follow), "without its changes"));
 }
 
 /* The list of an audit fails: the cache is behind us. */
@@ -1134,6 +1162,7 @@ int main(void)
         cmocka_unit_test_teardown(events_are_published_when_a_missing_object_was_deleted, teardown),
         cmocka_unit_test_teardown(missing_object_that_was_not_deleted_is_another_past, teardown),
         cmocka_unit_test_teardown(caches_that_stay_behind_are_judged_by_etcd, teardown),
+        cmocka_unit_test_teardown(cache_with_our_state_and_without_our_last_changes_is_another_past, teardown),
         cmocka_unit_test_teardown(older_cache_with_our_objects_is_followed_from_its_version, teardown),
         cmocka_unit_test_teardown(older_cache_that_shows_a_change_below_us_is_another_past, teardown),
         cmocka_unit_test_teardown(older_cache_with_other_objects_lags, teardown),
