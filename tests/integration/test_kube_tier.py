@@ -4,13 +4,15 @@ test_kube_tier_*.py. The servers are built outside this tree; without them this 
 import json
 import os
 import signal
+import time
 
 import procs
 import pytest
 from etcd import Cluster
 from kube import rv
 from kube_apiserver import KubeCluster
-from kube_tier import MAPS, PODS, SERVICES, STANDS_IN, WIDGETS, KubeTier, define, needs_servers, requests_of
+from kube_tier import (DEFINITIONS, MAPS, PODS, SERVICES, STANDS_IN, WIDGETS, KubeTier, Type, define, needs_servers, requests_of,
+                       wait_served)
 from test_kube_cluster import config_map
 
 LISTED = {"resourceVersion": 0}
@@ -169,6 +171,48 @@ def test_a_resource_that_is_defined_later_is_found(bed, tier):
     procs.wait_until(lambda: resource(tier, WIDGETS)["ready"] == 1, 60, 0.2, lambda: f"widgets: {resource(tier, WIDGETS)}")
     listed = tier.call("GET", WIDGETS.path(), LISTED)
     assert (listed.code, listed.json["kind"]) == (200, "WidgetList")
+
+
+def many_types(api, n):
+    """n custom resources, which the API server has after a while."""
+    kinds = [Type(f"things{i}", f"Thing{i}", "many.example.com", is_custom=True) for i in range(n)]
+    version = {"name": "v1", "served": True, "storage": True,
+               "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}}
+    for kind in kinds:
+        names = {"plural": kind.plural, "singular": kind.plural[:-1], "kind": kind.kind}
+        made = api.call("POST", DEFINITIONS, obj={
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": kind.full_name},
+            "spec": {"group": kind.group, "scope": "Namespaced", "names": names, "versions": [version]}})
+        assert made.code in (201, 409), made.body
+    for kind in (kinds[0], kinds[-1]):
+        wait_served(api, kind)
+    return kinds
+
+
+def test_many_resources_are_followed_by_one_process(bed, tmp_path, soak, figure):
+    kinds = many_types(bed.api, 198 if soak else 20)
+    followed = [MAPS, PODS, *kinds]
+    flags = [word for kind in followed[50:] for word in ("--follow", str(kind))]
+    tier = KubeTier(tmp_path, bed.cluster.servers, followed[:50], ("--memory-bytes", "512MiB", "--log-bytes", "64MiB", *flags))
+    with open(tier.token_file, "w") as f:
+        f.write(bed.cluster.identity.tokens["admin"])  # who may read all of them
+    began = time.monotonic()
+    tier.start()
+    try:
+        figure("kube_tier.ready_s", time.monotonic() - began, f"s until {len(followed)} resources are ready")
+        figure("kube_tier.rss_mb", procs.rss_bytes(tier.proc.pid) >> 20, f"MB with {len(followed)} resources")
+        last = kinds[-1]
+        events = tier.watch(last.path(), 0, sendInitialEvents="true", resourceVersionMatch="NotOlderThan", allowWatchBookmarks="true")
+        assert next(events)["type"] == "BOOKMARK"
+        made = bed.api.call("POST", last.path("prod"), obj=last.object("prod", "one"))
+        assert made.code == 201, made.body
+        assert rv(next(events)["object"]) == made.rv
+        assert all(resource(tier, kind)["listings"] == 1 for kind in (MAPS, kinds[0], last))
+        gone = bed.api.call("DELETE", last.path("prod", "one"))
+        assert gone.code == 200 and next(events)["type"] == "DELETED"
+    finally:
+        stop(tier)
+    tier.assert_sound()
 
 
 def test_sighup_and_drain(bed, tier):
