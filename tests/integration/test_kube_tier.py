@@ -112,6 +112,7 @@ def test_the_rest_is_relayed(tier):
 
 
 def test_it_counts_by_resource(tier):
+    assert tier.call("GET", PROD, LISTED, user="alice").code == 200
     metrics = tier.metrics()
     for kind in (MAPS, PODS, SERVICES):
         assert metrics[f'belfry_resource_ready{{resource="{kind}"}}'] == 1
@@ -179,7 +180,7 @@ def many_types(api, n):
     version = {"name": "v1", "served": True, "storage": True,
                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}}
     for kind in kinds:
-        names = {"plural": kind.plural, "singular": kind.plural[:-1], "kind": kind.kind}
+        names = {"plural": kind.plural, "singular": kind.kind.lower(), "kind": kind.kind}
         made = api.call("POST", DEFINITIONS, obj={
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": kind.full_name},
             "spec": {"group": kind.group, "scope": "Namespaced", "names": names, "versions": [version]}})

@@ -152,6 +152,20 @@ function showPools() {
   $("pools").tBodies[0].replaceChildren(...rows);
 }
 
+/* In front of Kubernetes' API: each resource that is followed. */
+function showResources() {
+  const all = numbers.resources ?? [], ready = all.filter(resource => resource.ready).length;
+  $("resources-card").hidden = all.length === 0;
+  say($("resources-note"), `${ready} of ${all.length} are ready.`);
+  const number = (n, wide) => make("td", {class: wide ? "num wide" : "num", "data-v": n}, count(n));
+  $("resources").tBodies[0].replaceChildren(...all.map(resource =>
+    make("tr", {"data-resource": resource.name}, make("th", {scope: "row", class: "text"}, resource.name),
+      make("td", {class: resource.ready ? "state-ok" : resource.state === "absent" ? "state-warn" : "state-bad", title: resource.reason},
+        resource.state),
+      number(resource.resource_version), number(resource.objects), number(resource.events), number(resource.listings, true),
+      number(resource.watches, true), number(resource.proofs, true), make("td", {class: "wide text"}, resource.server || "–"))));
+}
+
 function showRejected() {
   const all = Object.entries(numbers.summary.rejected), some = all.filter(([, n]) => n > 0).sort((a, b) => b[1] - a[1]);
   $("rejected").replaceChildren(...some.map(([reason, n]) =>
@@ -515,6 +529,7 @@ function onNumbers(event) {
   showHealth();
   showNumbers();
   showPools();
+  showResources();
   showRejected();
   if (!isMany() && Date.now() - tableAt >= 5000) loadTable();
 }
