@@ -30,6 +30,7 @@ class Bed:
             for name in NAMES:
                 made(self.api, MAPS.path(namespace), config_map(namespace, name))
                 made(self.api, PODS.path(namespace), pod(namespace, name, "n1" if name == "open" else "n2"))
+        self.since = self.api.call("GET", MAPS.path("prod", "open")).json["metadata"]["resourceVersion"]
         self.tier = tier_of(folder / "tier", self.cluster, (MAPS, PODS), keep=True).start()
         for kind in (MAPS, PODS):
             wait_served(self.tier, kind)
@@ -62,8 +63,12 @@ def bed(tmp_path_factory):
 
 # ---- the matrix ----
 
-def requests():
-    """(path, query, headers) of what a client may ask."""
+FIELDS = ("metadata.name=open", "metadata.name==open", "metadata.name!=shut", "metadata.name=open,metadata.namespace=prod",
+          "metadata.namespace=prod", "metadata.name=open,metadata.name!=shut")
+
+
+def requests(since=0):
+    """(path, query, headers) of what a client may ask; `since`: a version that both types have passed."""
     partial = {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}
     for kind in (MAPS, PODS):
         for namespace in (None, *NAMESPACES):
@@ -71,9 +76,12 @@ def requests():
             yield path, {"resourceVersion": 0}, {}
             yield path, {"resourceVersion": 0}, partial
             yield path, {"limit": 1}, {}
-            yield path, {"resourceVersion": 0, "fieldSelector": "metadata.name=open"}, {}
+            for fields in FIELDS:
+                yield path, {"resourceVersion": 0, "fieldSelector": fields}, {}
+            yield path, {"resourceVersion": 0, "labelSelector": "app=open", "limit": 1}, {}
+            yield path, {"resourceVersion": since, "resourceVersionMatch": "NotOlderThan"}, {}
+            yield path, {"resourceVersion": since, "resourceVersionMatch": "NotOlderThan", "limit": 1}, {}
             yield path, {"resourceVersion": 0, "labelSelector": "app in (open,shut)"}, {}
-            yield path, {"resourceVersion": 0, "fieldSelector": "metadata.namespace=prod"}, {}
             yield path, {"watch": 1, "resourceVersion": 0, "timeoutSeconds": 1}, {}
             yield path, {"watch": 1, "resourceVersion": 0, "timeoutSeconds": 1, "fieldSelector": "metadata.name=open"}, {}
             yield path.replace("/api/v1/", "/api/v1/watch/"), {"resourceVersion": 0, "timeoutSeconds": 1}, {}
@@ -102,7 +110,7 @@ def difference(bed, user, path, query, headers):
 
 
 def test_every_user_reads_what_it_may_and_nothing_else(bed):
-    rows = [(bed, user, *request) for user in bed.users for request in requests()]
+    rows = [(bed, user, *request) for user in bed.users for request in requests(bed.since)]
     wrong = [found for found in at_once(difference, rows) if found]
     assert not wrong, f"{len(wrong)} of {len(rows)}: {wrong[:5]}"
 
@@ -165,6 +173,45 @@ def test_no_odd_request_gets_a_byte(bed):
 
     at_once(ask, [(raw,) for token in (bed.users["nothing"], None, "wrong") for raw in odd_requests(token)])
     assert bed.tier.proc.poll() is None
+
+
+def test_odd_tokens_are_nobodys(bed):
+    """Long ones, and bytes that no token has. The next request is served as before."""
+    path = "/api/v1/configmaps?resourceVersion=0"
+    good = bed.users["reader"].encode()
+    for token in (b"x" * (1 << 20), b"x" * 30000, good + b"\x00", good + b"\x01", b"\x7f" + good, good[:20] + b"\r\n " + good[20:], good + b"\xff",
+                  b"\xc3\xa4", b" ", b"\t", good + b"\r\nImpersonate-User: admin", b"\"" + good + b"\"", good * 8):
+        raw = head("GET", path, "TOKEN", "Connection: close").replace(b"TOKEN", token)
+        try:
+            got = exchange(bed.tier, raw, 5)
+        except OSError:
+            got = b""  # it has closed the connection before all was sent
+        assert not marks(got), (token[:50], got[:300])
+        assert got[9:12] in (b"", b"400", b"401", b"403", b"431") or STANDS_IN, (token[:50], got[:300])
+    here = bed.tier.call("GET", MAPS.path(), {"resourceVersion": 0}, user=bed.users["reader"])
+    assert here.code == 200 and len(marks(here.body)) == 6
+
+
+def test_many_wrong_tokens_do_not_keep_others_waiting(bed):
+    """2,000 of them; a user with a right is served meanwhile."""
+    wrong = [(f"wrong-{i}",) for i in range(2000)]
+    codes, slowest = [], []
+
+    def ask(token):
+        codes.append(bed.tier.call("GET", MAPS.path(), {"resourceVersion": 0}, user=token).code)
+
+    def look():
+        while len(codes) < len(wrong):
+            begin = time.monotonic()
+            assert bed.tier.call("GET", MAPS.path(), {"resourceVersion": 0}, user=bed.users["reader"]).code == 200
+            slowest.append(time.monotonic() - begin)
+
+    looker = threading.Thread(target=look)
+    looker.start()
+    at_once(ask, wrong)
+    looker.join()
+    assert set(codes) == {401}, set(codes)
+    assert slowest and max(slowest) < 5, max(slowest)
 
 
 def test_a_right_belongs_to_a_request_and_not_to_its_connection(bed):
