@@ -204,7 +204,7 @@ enum belfry_err kube_render_item(const struct kube_render *render, const struct 
 }
 
 /* API servers sort the members of lists of custom resources. Lists of built-in types have their kind first, and their
- * metadata before the items; here it comes after them. */
+ * metadata before the items; here it comes after them if it has more than a version. */
 static bool is_sorted(const struct kube_render *render)
 {
     const struct kube_resource *resource = render->resource;
@@ -283,9 +283,53 @@ enum belfry_err kube_render_list_end(const struct kube_render *render, int64_t r
     size_t before = belfry_buf_len(out);
     char digits[DIGITS_MAX];
     snprintf(digits, sizeof(digits), "%lld", (long long)rev);
-    return undo_if_failed(out, before,
-                          is_sorted(render) ? end_sorted(render, digits, continue_with, remaining, out)
-                                            : end_plain(digits, continue_with, remaining, out));
+    enum belfry_err err = is_sorted(render) ? end_sorted(render, digits, continue_with, remaining, out)
+                                            : end_plain(digits, continue_with, remaining, out);
+    if (err == BELFRY_OK && render->resource->is_verbatim)
+        err = write_str(out, "\n");
+    return undo_if_failed(out, before, err);
+}
+
+/* ---- lists whose metadata comes first ---- */
+
+#define GAP 20 /* digits of a version */
+
+bool kube_render_may_lead(const struct kube_render *render)
+{
+    return render->resource->is_verbatim && render->view != KUBE_VIEW_TABLE && !is_sorted(render);
+}
+
+enum belfry_err kube_render_led_begin(const struct kube_render *render, struct belfry_buf *out, size_t *gap)
+{
+    static const char digits[GAP + 1] = "00000000000000000000";
+    size_t before = belfry_buf_len(out);
+    bool whole = render->view == KUBE_VIEW_OBJECT;
+    struct belfry_json json = belfry_json_begin(out);
+    belfry_json_open(&json, NULL, '{');
+    belfry_json_str(&json, "kind", whole ? render->resource->list_kind : "PartialObjectMetadataList");
+    belfry_json_str(&json, "apiVersion", whole ? render->version->api_version : "meta.k8s.io/v1");
+    belfry_json_open(&json, "metadata", '{');
+    belfry_json_str(&json, "resourceVersion", digits);
+    *gap = belfry_buf_len(out) - GAP - 1;
+    belfry_json_close(&json, '}');
+    belfry_json_open(&json, "items", '[');
+    return undo_if_failed(out, before, belfry_json_finish(&json));
+}
+
+void kube_render_led_version(struct belfry_buf *out, size_t gap, int64_t rev)
+{
+    char digits[DIGITS_MAX];
+    size_t n = (size_t)snprintf(digits, sizeof(digits), "%lld", (long long)rev), shift = GAP - n;
+    uint8_t *text = out->data + out->start;
+    assert(n <= GAP);
+    memcpy(text + gap + shift, digits, n);
+    memmove(text + shift, text, gap);
+    belfry_buf_take(out, shift);
+}
+
+enum belfry_err kube_render_led_end(struct belfry_buf *out)
+{
+    return write_str(out, "]}\n");
 }
 
 /* ---- lines of a watch ---- */

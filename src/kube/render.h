@@ -41,13 +41,24 @@ BELFRY_NODISCARD enum belfry_err kube_render_object(const struct kube_render *re
 /* A list is its beginning, its items, which the caller separates by commas, and its end. Some metadata is known only at
  * the end (continue, remainingItemCount), so all metadata comes last: clients accept any order. It omits an empty
  * continue_with and a negative remaining. Lists of an API server's custom resources have the order of its own, and
- * never omit continue. An item omits what items of the resource's lists omit (resource.h). */
+ * never omit continue. An item omits what items of the resource's lists omit (resource.h). An API server's lists end
+ * with a newline. */
 BELFRY_NODISCARD enum belfry_err kube_render_list_begin(const struct kube_render *render, struct belfry_buf *out);
 BELFRY_NODISCARD enum belfry_err kube_render_item(const struct kube_render *render, const struct kube_object *object,
                                                   int64_t rev, struct belfry_buf *out);
 BELFRY_NODISCARD enum belfry_err kube_render_list_end(const struct kube_render *render, int64_t rev,
                                                       struct belfry_bytes continue_with, int64_t remaining,
                                                       struct belfry_buf *out);
+
+/* A list of a built-in type of an API server, or of metadata alone, whose metadata is only its version: the metadata
+ * comes first, as API servers write it. The version is known after the first items, so there is a gap for it: *gap is
+ * its place in `out`. Its end is kube_render_led_end()'s. */
+bool kube_render_may_lead(const struct kube_render *render);
+BELFRY_NODISCARD enum belfry_err kube_render_led_begin(const struct kube_render *render, struct belfry_buf *out,
+                                                       size_t *gap);
+/* Fills the gap. The text before it moves up, so that none is left. */
+void kube_render_led_version(struct belfry_buf *out, size_t gap, int64_t rev);
+BELFRY_NODISCARD enum belfry_err kube_render_led_end(struct belfry_buf *out);
 
 /* One line of a watch, with its newline. first: a table line that defines the columns. */
 enum kube_event { KUBE_ADDED, KUBE_MODIFIED, KUBE_DELETED };

@@ -205,11 +205,11 @@ static void a_list_of_custom_resources_is_sorted(void **state)
         err = kube_render_list_end(&render, 219, (struct belfry_bytes){0}, -1, &out);
     assert_written(&out, err,
                    "{\"apiVersion\":\"demo.example.com/v1\",\"items\":[],\"kind\":\"WidgetList\",\"metadata\":"
-                   "{\"continue\":\"\",\"resourceVersion\":\"219\"}}");
+                   "{\"continue\":\"\",\"resourceVersion\":\"219\"}}\n");
     err = kube_render_list_end(&render, 219, belfry_bytes_str("abc"), 7, &paged);
     assert_written(&paged, err,
                    "],\"kind\":\"WidgetList\",\"metadata\":{\"continue\":\"abc\",\"remainingItemCount\":7,"
-                   "\"resourceVersion\":\"219\"}}");
+                   "\"resourceVersion\":\"219\"}}\n");
 }
 
 static void a_list_of_a_built_in_type_has_its_kind_first(void **state)
@@ -222,7 +222,48 @@ static void a_list_of_a_built_in_type_has_its_kind_first(void **state)
         err = kube_render_list_end(&render, 219, (struct belfry_bytes){0}, -1, &out);
     assert_written(
         &out, err,
-        "{\"kind\":\"PodList\",\"apiVersion\":\"v1\",\"items\":[],\"metadata\":{\"resourceVersion\":\"219\"}}");
+        "{\"kind\":\"PodList\",\"apiVersion\":\"v1\",\"items\":[],\"metadata\":{\"resourceVersion\":\"219\"}}\n");
+}
+
+/* Of any length of its version. */
+static void metadata_of_a_list_comes_first_if_it_is_a_version(void **state)
+{
+    (void)state;
+    static const int64_t revs[] = {1, 219, INT64_MAX};
+    struct kube_render render = plainly(pods, KUBE_VIEW_OBJECT);
+    struct kube_object whole = {.head = belfry_bytes_str(POD("207"))};
+    assert_true(kube_render_may_lead(&render));
+    for (size_t i = 0; i < 3; i++) {
+        struct belfry_buf out = {0};
+        char expected[1024];
+        size_t gap;
+        enum belfry_err err = kube_render_led_begin(&render, &out, &gap);
+        if (err == BELFRY_OK)
+            err = kube_render_item(&render, &whole, 207, &out);
+        kube_render_led_version(&out, gap, revs[i]);
+        if (err == BELFRY_OK)
+            err = kube_render_led_end(&out);
+        snprintf(
+            expected, sizeof(expected),
+            "{\"kind\":\"PodList\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":\"%lld\"},\"items\":[%s]}\n",
+            (long long)revs[i], "{" POD_OWN("207"));
+        assert_written(&out, err, expected);
+    }
+}
+
+static void metadata_of_a_sorted_list_does_not_come_first(void **state)
+{
+    (void)state;
+    struct kube_render objects = plainly(widgets, KUBE_VIEW_OBJECT), metadata = plainly(widgets, KUBE_VIEW_METADATA);
+    struct belfry_buf out = {0};
+    size_t gap;
+    assert_false(kube_render_may_lead(&objects));
+    assert_true(kube_render_may_lead(&metadata));
+    enum belfry_err err = kube_render_led_begin(&metadata, &out, &gap);
+    kube_render_led_version(&out, gap, 7);
+    assert_written(&out, err,
+                   "{\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{"
+                   "\"resourceVersion\":\"7\"},\"items\":[");
 }
 
 static void a_bookmark_has_the_kind(void **state)
@@ -323,6 +364,8 @@ int main(void)
         cmocka_unit_test(metadata_alone_is_copied),
         cmocka_unit_test(a_list_of_custom_resources_is_sorted),
         cmocka_unit_test(a_list_of_a_built_in_type_has_its_kind_first),
+        cmocka_unit_test(metadata_of_a_list_comes_first_if_it_is_a_version),
+        cmocka_unit_test(metadata_of_a_sorted_list_does_not_come_first),
         cmocka_unit_test(a_bookmark_has_the_kind),
         cmocka_unit_test(fields_and_labels_are_found),
         cmocka_unit_test(a_field_that_is_missing_has_its_value),

@@ -21,6 +21,7 @@ struct reading {
     size_t n_rows;
     uint64_t until_ns;
     struct store_page got;
+    size_t gap; /* of the first page, if the list is led: where its version belongs */
 };
 
 /* ---- the range ---- */
@@ -83,7 +84,10 @@ static enum belfry_err write_object(struct reading *reading, const struct kube_o
     reading->n++;
     switch (reading->page->as) {
     case KUBE_PAGE_OBJECT:
-        return kube_render_object(&reading->render, object, rev, text);
+        err = kube_render_object(&reading->render, object, rev, text);
+        if (err == BELFRY_OK && reading->page->resource->is_verbatim)
+            err = belfry_buf_append(text, "\n", 1); /* as API servers write it */
+        return err;
     case KUBE_PAGE_EVENTS:
         return kube_render_event(&reading->render, KUBE_ADDED, object, rev, first, text);
     case KUBE_PAGE_ITEMS:
@@ -194,7 +198,9 @@ static enum belfry_err write_begin(struct reading *reading)
     struct kube_page *page = reading->page;
     if (page->begun || page->as != KUBE_PAGE_ITEMS)
         return BELFRY_OK;
-    return kube_render_list_begin(&reading->render, &page->text);
+    page->is_led = page->limit == SIZE_MAX && kube_render_may_lead(&reading->render);
+    return page->is_led ? kube_render_led_begin(&reading->render, &page->text, &reading->gap)
+                        : kube_render_list_begin(&reading->render, &page->text);
 }
 
 /* The range continues after the last key. */
@@ -214,6 +220,8 @@ static enum belfry_err write_end(struct reading *reading, struct store *store, b
 {
     struct kube_page *page = reading->page;
     struct belfry_buf token = {0};
+    if (page->is_led)
+        return kube_render_led_end(&page->text);
     bool plain = !page->filter && (page->selector == NULL || kube_selector_is_everything(page->selector));
     int64_t rest = cut && plain ? kube_page_count_rest(page, store) : -1;
     struct kube_token_origin origin = {page->origin.process, page->past};
@@ -269,6 +277,8 @@ static enum belfry_err kube_page_read_once(struct reading *reading, struct store
     page->skipped = reading->skipped;
     page->undecodable = reading->undecodable;
     page->more = reading->got.more && !cut;
+    if (page->as == KUBE_PAGE_ITEMS && page->is_led && !page->begun)
+        kube_render_led_version(&page->text, reading->gap, page->rev);
     if (page->as == KUBE_PAGE_ITEMS && !page->more)
         err = write_end(reading, store, cut);
     if (err == BELFRY_OK)

@@ -67,6 +67,7 @@ struct kube_page {
 
     /* its own */
     bool begun;    /* the beginning of the list is written */
+    bool is_led;   /* with its metadata first */
     uint64_t past; /* of the first page that has something: see store_meta */
     struct packer *packer;
 };

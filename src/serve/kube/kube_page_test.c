@@ -411,7 +411,7 @@ static void a_namespace_that_is_no_prefix_is_looked_for(void **state)
     "\"},\"spec\":{\"nodeName\":\"n" rev "\"}}"
 #define POD_KIND            "{\"kind\":\"Pod\",\"apiVersion\":\"v1\","
 #define POD(ns, name, rev)  POD_KIND POD_OWN(ns, name, rev)
-#define POD_LIST(items, rv) "{\"kind\":\"PodList\",\"apiVersion\":\"v1\",\"items\":[" items "],\"metadata\":{" rv "}}"
+#define POD_LIST(items, rv) "{\"kind\":\"PodList\",\"apiVersion\":\"v1\",\"metadata\":{" rv "},\"items\":[" items "]}\n"
 #define RV(rev)             "\"resourceVersion\":\"" rev "\""
 
 static struct kube_page pods_page(const char *namespace, const char *name)
@@ -442,11 +442,39 @@ static void an_api_server_s_objects_are_copied(void **state)
     kube_page_fini(&page);
     page = pods_page("b", "y");
     page.as = KUBE_PAGE_OBJECT;
-    expect_body(&page, POD("b", "y", "6"));
+    expect_body(&page, POD("b", "y", "6") "\n");
     kube_page_fini(&page);
     page = pods_page("a", "");
     page.as = KUBE_PAGE_EVENTS;
     expect_body(&page, "{\"type\":\"ADDED\",\"object\":" POD("a", "x", "5") "}\n");
+    kube_page_fini(&page);
+}
+
+static void a_list_of_many_pages_has_its_version_first_too(void **state)
+{
+    (void)state;
+    char key[32], *value = malloc(BIG + 200);
+    assert_non_null(value);
+    for (int i = 0; i < 9; i++) {
+        snprintf(key, sizeof(key), "a/w%d", i);
+        int n = snprintf(value, 200, POD_KIND "\"metadata\":{\"name\":\"w%d\",\"resourceVersion\":\"%d\"},\"x\":\"", i,
+                         5 + i);
+        memset(value + n, 'x', BIG);
+        snprintf(value + n + BIG, 8, "\"}");
+        storecheck_write(store, 5 + i, key, value);
+    }
+    free(value);
+    struct kube_page page = pods_page("", "");
+    size_t n_pages;
+    static const char begin[] = "{\"kind\":\"PodList\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":\"13\"},"
+                                "\"items\":[{\"metadata\":{\"name\":\"w0\"",
+                      end[] = "xxx\"}]}\n";
+    char *body = read_all(&page, &n_pages);
+    assert_true(n_pages > 1);
+    assert_memory_equal(body, begin, sizeof(begin) - 1);
+    assert_string_equal(body + strlen(body) - (sizeof(end) - 1), end);
+    assert_string_equal(names_in(body), "w0 w1 w2 w3 w4 w5 w6 w7 w8");
+    free(body);
     kube_page_fini(&page);
 }
 
@@ -464,9 +492,10 @@ static void an_api_server_s_objects_are_selected_and_cut_to_their_metadata(void 
     page = pods_page("a", "");
     page.view = KUBE_VIEW_METADATA;
     expect_body(
-        &page, "{\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"meta.k8s.io/v1\",\"items\":[{\"kind\":"
+        &page, "{\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{"
+               "\"resourceVersion\":\"7\"},\"items\":[{\"kind\":"
                "\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{\"name\":\"x\",\"namespace\":"
-               "\"a\",\"resourceVersion\":\"5\"}}],\"metadata\":{\"resourceVersion\":\"7\"}}");
+               "\"a\",\"resourceVersion\":\"5\"}}]}\n");
     kube_page_fini(&page);
 }
 
@@ -708,6 +737,7 @@ static void without_memory_a_page_fails_and_nothing_leaks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_list_of_many_pages_has_its_version_first_too, setup, teardown),
         cmocka_unit_test_setup_teardown(an_api_server_s_objects_are_copied, setup, teardown),
         cmocka_unit_test_setup_teardown(an_api_server_s_objects_are_selected_and_cut_to_their_metadata, setup,
                                         teardown),
