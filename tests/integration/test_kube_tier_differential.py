@@ -140,6 +140,14 @@ class TestSame:
         _, revs = sides.world(kind)
         judge(kind, ask_both(sides.servers, users(kind, revs)))
 
+    def test_bytes(self, sides, kind):
+        """Objects and whole lists are the same to the byte."""
+        _, revs = sides.world(kind)
+        at_0, exact = "resourceVersion=0", f"resourceVersion={revs['now']}&resourceVersionMatch=Exact"
+        for path, query in ((kind.path("x", "a"), at_0), (kind.path("x", "none"), at_0), (kind.path(), exact), (kind.path("x"), exact)):
+            real, ours = (server.call("GET", path, query).body for server in sides.servers)
+            assert real == ours, f"{path}?{query}"
+
     def test_writes(self, sides, kind):
         world, _ = sides.world(kind)
         judge(kind, ask_both(sides.servers, writes(kind, world)))

@@ -24,7 +24,7 @@ void kube_answer_status(struct exchange *x, const struct kube_status *status)
     if (status->reason == KUBE_METHOD_NOT_ALLOWED)
         fields[n++] = field("allow", belfry_bytes_str("GET, HEAD"));
     belfry_buf_init(&body);
-    if (kube_status_write(status, &body) != BELFRY_OK)
+    if (kube_status_write(status, &body) != BELFRY_OK || belfry_buf_append(&body, "\n", 1) != BELFRY_OK)
         belfry_buf_clear(&body);
     exchange_answer(x, kube_reason_code(status->reason), fields, n, belfry_buf_bytes(&body));
     belfry_buf_fini(&body);

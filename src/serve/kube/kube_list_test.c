@@ -250,7 +250,7 @@ static void one_object_is_answered_or_not_found(void **state)
     expect(&fake, 404,
            "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":"
            "\"widgets.demo.example.com \\\"b\\\" not found\",\"reason\":\"NotFound\",\"details\":{\"name\":\"b\","
-           "\"group\":\"demo.example.com\",\"kind\":\"widgets\"},\"code\":404}");
+           "\"group\":\"demo.example.com\",\"kind\":\"widgets\"},\"code\":404}\n");
     assert_int_equal(counted().gets, 2);
     fakeexchange_fini(&fake);
 }
@@ -435,7 +435,7 @@ static void a_revision_that_does_not_come_is_too_large(void **state)
             "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"Timeout: "
             "Too large resource version: 99, current: 5\",\"reason\":\"Timeout\",\"details\":{\"causes\":[{\"reason\":"
             "\"ResourceVersionTooLarge\",\"message\":\"Too large resource version\"}],\"retryAfterSeconds\":1},"
-            "\"code\":504}");
+            "\"code\":504}\n");
         assert_string_equal(fakeexchange_field(&fake, "retry-after"), "1");
         fakeexchange_fini(&fake);
     }
@@ -461,7 +461,7 @@ static void a_revision_below_the_window_is_expired(void **state)
     settle();
     expect(&fake, 410,
            "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"too old "
-           "resource version: 12 (40)\",\"reason\":\"Expired\",\"code\":410}");
+           "resource version: 12 (40)\",\"reason\":\"Expired\",\"code\":410}\n");
     assert_int_equal(counted().expired, 1);
     fakeexchange_fini(&fake);
 }
@@ -503,7 +503,7 @@ static void an_api_server_s_sentences_say_that_a_list_is_expired(void **state)
     expect_expired(
         &(struct kube_list_plan){.read = KUBE_READ_EXACT, .rev = 12}, "",
         "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"The "
-        "resourceVersion for the provided list is too old.\",\"reason\":\"Expired\",\"code\":410}");
+        "resourceVersion for the provided list is too old.\",\"reason\":\"Expired\",\"code\":410}\n");
     expect_expired(&(struct kube_list_plan){.read = KUBE_READ_CONTINUE, .limit = 1}, own,
                    "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{\"continue\":"
                    "\"eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6LTEsInN0YXJ0IjoiYVx1MDAwMCJ9\"},\"status\":\"Failure\","
@@ -511,7 +511,7 @@ static void an_api_server_s_sentences_say_that_a_list_is_expired(void **state)
                    "can start a new list without the continue parameter, or use the continue token in this response "
                    "to retrieve the remainder of the results. Continuing with the provided token results in an "
                    "inconsistent list - objects that were created, modified, or deleted between the time the first "
-                   "chunk was returned and now may show up in the list.\",\"reason\":\"Expired\",\"code\":410}");
+                   "chunk was returned and now may show up in the list.\",\"reason\":\"Expired\",\"code\":410}\n");
 }
 
 /* ---- continue ---- */
