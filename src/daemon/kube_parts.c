@@ -35,6 +35,8 @@ struct kube_core {
     struct kube_lists *lists;
     struct kube_service *service;
     struct worker *worker;
+    const struct kube_resource *resource; /* one reference */
+    bool is_answered;                     /* its requests come here; otherwise they are relayed */
     uint64_t standing_turn;
     bool stale;             /* as the worker knows it */
     bool is_due;            /* it was given something to do since its last turn began, or has more to do */
@@ -74,6 +76,10 @@ static struct kube_parts *kube_of(struct worker_parts *parts)
 
 /* ---- a turn ---- */
 
+static enum belfry_err core_answer(struct kube_core *core);
+static void core_relay(struct kube_core *core);
+
+/* A resource that upstream does not have any more is not answered from here. */
 static void core_look(struct kube_core *core)
 {
     struct resource_standing_view view;
@@ -84,6 +90,10 @@ static void core_look(struct kube_core *core)
     core->stale = view.is_stale;
     kube_stand(core->service, view.is_ready, view.reason);
     core->is_due = true;
+    if (view.is_absent)
+        core_relay(core);
+    else if (core_answer(core) != BELFRY_OK)
+        core->standing_turn = 0; /* no memory: the next turn tries again */
 }
 
 static void on_look(struct worker_parts *parts, uint64_t now)
@@ -340,6 +350,7 @@ static void core_destroy(struct kube_core *core)
     worker_destroy(core->worker);
     kube_reader_destroy(core->reader);
     fence_destroy(core->fence);
+    kube_resource_unref(core->resource);
     free(core);
 }
 
@@ -386,11 +397,16 @@ static enum belfry_err core_create_worker(struct kube_core *core, struct evlog *
     return worker_create(&opts, &core->worker);
 }
 
-static enum belfry_err core_set_resource(struct kube_core *core, const struct kube_resource *resource)
+/* Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT. */
+static enum belfry_err core_answer(struct kube_core *core)
 {
-    struct kube_resource *one = kube_resource_ref(resource);
+    struct kube_resource *one = kube_resource_ref(core->resource);
     struct kube_catalog *catalog;
     char *why = NULL;
+    if (core->is_answered) {
+        kube_resource_unref(one);
+        return BELFRY_OK;
+    }
     enum belfry_err err = kube_catalog_make(&one, 1, &catalog, &why);
     free(why);
     kube_resource_unref(one);
@@ -398,7 +414,19 @@ static enum belfry_err core_set_resource(struct kube_core *core, const struct ku
         return err;
     kube_set_catalog(core->service, catalog, KUBE_CATALOG_WHOLE);
     kube_catalog_unref(catalog);
-    return kfront_add(core->parts->kfront, resource, core->service);
+    err = kfront_add(core->parts->kfront, core->resource, core->service);
+    core->is_answered = err == BELFRY_OK;
+    return err;
+}
+
+/* Its watches end cleanly: their clients begin anew, at the API server. */
+static void core_relay(struct kube_core *core)
+{
+    if (!core->is_answered)
+        return;
+    core->is_answered = false;
+    kfront_remove(core->parts->kfront, core->service);
+    kube_set_catalog(core->service, NULL, KUBE_CATALOG_WHOLE);
 }
 
 static enum belfry_err core_create(struct kube_parts *t, const struct kube_parts_resource *found,
@@ -409,6 +437,7 @@ static enum belfry_err core_create(struct kube_parts *t, const struct kube_parts
         return BELFRY_ERR_NOMEM;
     *core = (struct kube_core){
         .parts = t, .number = found->number, .store = found->store, .standing = found->standing, .is_due = true};
+    core->resource = kube_resource_ref(found->resource);
     struct resource_fence_opts fence = {.loop = thread_loop(t->host.thread),
                                         .number = found->number,
                                         .to_ingest = t->opts.to_ingest,
@@ -424,7 +453,7 @@ static enum belfry_err core_create(struct kube_parts *t, const struct kube_parts
         err = core_create_worker(core, found->log);
     if (err == BELFRY_OK) {
         kube_set_worker(core->service, core->worker);
-        err = core_set_resource(core, found->resource);
+        err = core_answer(core);
     }
     if (err != BELFRY_OK) {
         core_destroy(core);

@@ -39,6 +39,12 @@ struct entry {
     struct evlog *evlog;
     struct resource_driver *driver;
     uint64_t ready_until; /* BELFRY_NEVER: the driver is ready; 0: it never was */
+    struct {              /* FOLLOWED and stale: does upstream still have it? */
+        struct belfry_timer timer;
+        struct resource_find find;
+        struct server_document *document; /* the answer that is waited for; NULL: none */
+        bool is_gone, is_changed;         /* changed: until a restart */
+    } again;
 };
 
 struct resource_set {
@@ -76,6 +82,10 @@ static void entry_judge(struct entry *entry)
         entry->ready_until = now + RESOURCE_STALE_MS;
     bool ends = entry_is_ready(entry, now) && entry->ready_until != BELFRY_NEVER;
     belfry_session_set_timer(entry->set->b, &entry->timer, ends ? entry->ready_until : BELFRY_NEVER);
+    entry->again.is_gone = entry->again.is_changed || (entry->again.is_gone && !status.is_ready);
+    bool is_looking = entry->again.document != NULL || entry->again.timer.due_ms != BELFRY_NEVER;
+    if (status.is_stale && !is_looking)
+        belfry_session_set_timer(entry->set->b, &entry->again.timer, now);
 }
 
 static void on_entry_changed(void *user)
@@ -254,6 +264,77 @@ static void on_entry_timer(struct belfry_timer *timer)
     entry_ask(entry);
 }
 
+/* ---- looking again ---- */
+
+static void again_ask(struct entry *entry);
+
+static bool facts_equal(const struct resource_facts *a, const struct resource_facts *b)
+{
+    return strcmp(a->group_version, b->group_version) == 0 && strcmp(a->kind, b->kind) == 0 &&
+           a->is_namespaced == b->is_namespaced;
+}
+
+static void again_gone(struct entry *entry, const char *why)
+{
+    if (entry->again.is_gone)
+        return;
+    entry->again.is_gone = true;
+    belfry_logf(entry->set->opts.log, BELFRY_LOG_WARN, "resource_gone", "resource=%s why=\"%s\"", entry->text, why);
+    entry->set->events.changed(entry->number, entry->set->user);
+}
+
+/* A preferred version that is another one now is no change: ours may still be served. */
+static void again_found(struct entry *entry)
+{
+    if (facts_equal(&entry->again.find.facts, &entry->find.facts))
+        return;
+    entry->again.is_changed = true;
+    again_gone(entry, "its version, kind or scope is another one: restart the tier");
+}
+
+static void on_again_document(const struct server_document_answer *answer, void *user)
+{
+    struct entry *entry = user;
+    entry->again.document = NULL;
+    enum resource_find_state state = RESOURCE_FIND_FAILED;
+    if (answer->status != 0)
+        state = resource_find_take(&entry->again.find, answer->status, answer->body);
+    if (state == RESOURCE_FIND_ASKING) {
+        again_ask(entry);
+        return;
+    }
+    if (state == RESOURCE_FIND_FOUND)
+        again_found(entry);
+    else if (state == RESOURCE_FIND_ABSENT)
+        again_gone(entry, "upstream does not have it any more");
+    entry->server = (entry->server + 1) % entry->set->opts.n_servers;
+    belfry_session_set_timer(entry->set->b, &entry->again.timer, belfry_clock_ms() + entry->set->opts.look_ms);
+}
+
+static void again_ask(struct entry *entry)
+{
+    struct server_document_ask ask = {.server = entry->set->servers[entry->server],
+                                      .path = resource_find_path(&entry->again.find),
+                                      .max_bytes = RESOURCE_FIND_BYTES,
+                                      .timeout_ms = ANSWER_MS};
+    if (server_document_get(&ask, on_again_document, entry, &entry->again.document) != BELFRY_OK)
+        belfry_session_set_timer(entry->set->b, &entry->again.timer, belfry_clock_ms() + entry->set->opts.look_ms);
+}
+
+/* Asks for the version that is followed, whatever is preferred now. */
+static void on_again_timer(struct belfry_timer *timer)
+{
+    struct entry *entry = belfry_container(timer, struct entry, again.timer);
+    struct resource_driver_status status;
+    struct resource_name name = entry->find.name;
+    resource_driver_status(entry->driver, &status);
+    if (!status.is_stale || entry->again.is_changed)
+        return;
+    memcpy(name.version, entry->find.facts.version, sizeof(name.version));
+    resource_find_init(&entry->again.find, &name);
+    again_ask(entry);
+}
+
 /* ---- opening and closing ---- */
 
 static void on_libuv_closed(struct belfry_libuv *on_loop)
@@ -297,6 +378,7 @@ static enum belfry_err open_entries(struct resource_set *set)
         resource_name_write(&set->opts.names[i], entry->text);
         resource_find_init(&entry->find, &set->opts.names[i]);
         belfry_timer_init(&entry->timer, on_entry_timer);
+        belfry_timer_init(&entry->again.timer, on_again_timer);
         entry_look_later(entry, 0);
     }
     return BELFRY_OK;
@@ -336,7 +418,9 @@ void resource_set_close(struct resource_set *set)
     for (size_t i = 0; set->entries != NULL && i < set->opts.n_names; i++) {
         struct entry *entry = &set->entries[i];
         belfry_session_set_timer(set->b, &entry->timer, BELFRY_NEVER);
+        belfry_session_set_timer(set->b, &entry->again.timer, BELFRY_NEVER);
         server_document_cancel(entry->document);
+        server_document_cancel(entry->again.document);
         entry_drop(entry, REPLICA_CLOSE_CLEAN);
     }
     if (set->on_loop != NULL)
@@ -351,6 +435,9 @@ void resource_set_close(struct resource_set *set)
 static void reason_of(const struct entry *entry, const struct resource_driver_status *status, char *out, size_t len)
 {
     const char *why = entry->state == ENTRY_LOOKING ? entry->why : status->failed;
+    if (entry->again.is_gone)
+        why = entry->again.is_changed ? "it has changed upstream: restart the tier"
+                                      : "upstream does not have it any more";
     snprintf(out, len, "%.80s is not followed yet%s%.120s", entry->text, why[0] == '\0' ? "" : ": ", why);
 }
 
@@ -358,10 +445,11 @@ void resource_set_look(const struct resource_set *set, size_t number, struct res
 {
     const struct entry *entry = &set->entries[number];
     struct resource_driver_status status;
-    *out = (struct resource_set_view){.is_found = entry->state == ENTRY_FOLLOWED, .is_absent = entry->is_absent};
+    *out = (struct resource_set_view){.is_found = entry->state == ENTRY_FOLLOWED,
+                                      .is_absent = entry->is_absent || entry->again.is_gone};
     if (out->is_found) {
         resource_driver_status(entry->driver, &status);
-        out->is_ready = entry_is_ready(entry, belfry_clock_ms());
+        out->is_ready = entry_is_ready(entry, belfry_clock_ms()) && !entry->again.is_gone;
         out->is_stale = status.is_stale;
         out->facts = &entry->find.facts;
         out->store = entry->store;

@@ -3,12 +3,16 @@
  * resource_set: the resources that a tier follows: a session with a client for each API server, and for each resource a
  * driver, a replica and a log of its own.
  *
- *     LOOKING --discovery has it--> FOLLOWED
+ *     LOOKING --discovery has it--> FOLLOWED --stale, and discovery has it no more--> FOLLOWED, gone
  *      | ^ absent: after RESOURCE_SET_LOOK_MS; no answer: sooner, at the next server
  *      `-'
  *
  * Kind, scope and version of a resource come from discovery (resource_find.h). A resource that upstream does not have
- * is looked for again, because its definition may come later. Once it is FOLLOWED it stays so.
+ * is looked for again, because its definition may come later. Once it is FOLLOWED its store and its log stay.
+ *
+ * A definition may be deleted. While a resource is stale, discovery is asked every RESOURCE_SET_LOOK_MS; one that
+ * upstream does not have any more is gone, which is absent for clients, until its follower is live again. If discovery
+ * says something else than before (another version, kind or scope), it is gone until this process restarts.
  *
  * Ready: the follower is (resource_follow.h), or was so less than RESOURCE_STALE_MS ago: a follower joins anew whenever
  * a watch ends, which takes milliseconds, and clients should not notice.
@@ -68,7 +72,7 @@ void resource_set_close(struct resource_set *set);
 
 struct resource_set_view {
     bool is_found, is_ready, is_stale;
-    bool is_absent;                     /* upstream answered that it does not have the resource */
+    bool is_absent;                     /* upstream answered that it does not have the resource, or it is gone */
     const struct resource_facts *facts; /* NULL: it is not found yet */
     struct store *store;                /* this and the next: likewise */
     struct evlog *log;

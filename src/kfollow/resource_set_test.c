@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "support/scriptpeer.h"
 
-#define SOON_MS 10000 /* by then, on a slow machine too */
+#define SOON_MS 30000 /* by then, on a slow machine too */
 #define JSON    "Content-Type: application/json\r\n"
 #define VERBS   "\"verbs\":[\"list\",\"watch\"]"
 
@@ -26,6 +26,8 @@ static struct {
     struct resource_set *set;
     char dir[32];
     bool has_widgets;    /* the server has them */
+    bool hides_widgets;  /* it answers 404 to all but discovery */
+    bool is_namespaced;  /* they are */
     bool refuses;        /* and answers 503 to everything */
     unsigned n_lists[2]; /* of pods, of widgets */
     unsigned n_found[2], n_changed;
@@ -41,14 +43,21 @@ static const char *discovery_of(const char *path)
         return NULL;
     if (strcmp(path, "/apis/demo.example.com") == 0)
         return "{\"versions\":[{\"version\":\"v1\"}],\"preferredVersion\":{\"version\":\"v1\"}}";
+    if (strcmp(path, "/apis/demo.example.com/v1") == 0 && rig.is_namespaced)
+        return "{\"resources\":[{\"name\":\"widgets\",\"namespaced\":true,\"kind\":\"Widget\"," VERBS "}]}";
     if (strcmp(path, "/apis/demo.example.com/v1") == 0)
         return "{\"resources\":[{\"name\":\"widgets\",\"namespaced\":false,\"kind\":\"Widget\"," VERBS "}]}";
     return NULL;
 }
 
+#define INITIAL_END                                                                                                    \
+    "{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"X\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":"       \
+    "\"20\","                                                                                                          \
+    "\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}}}}\n"
+
 static void answer(struct scriptpeer_conn *conn)
 {
-    char path[256], watch[8], selector[64];
+    char path[256], watch[8], initial[8], selector[64];
     scriptpeer_path(conn, path, sizeof(path));
     const char *discovery = discovery_of(path);
     bool is_probe = scriptpeer_query(conn, "fieldSelector", selector, sizeof(selector));
@@ -57,11 +66,15 @@ static void answer(struct scriptpeer_conn *conn)
         scriptpeer_answer(conn, "503 Service Unavailable", JSON, "{}");
     else if (discovery != NULL)
         scriptpeer_answer(conn, "200 OK", JSON, discovery);
-    else if (strstr(path, "pods") == NULL && !is_widget)
+    else if ((strstr(path, "pods") == NULL && !is_widget) || (is_widget && (!rig.has_widgets || rig.hides_widgets)))
         scriptpeer_answer(conn, "404 Not Found", JSON, "{\"kind\":\"Status\",\"code\":404}");
-    else if (scriptpeer_query(conn, "watch", watch, sizeof(watch)))
+    else if (scriptpeer_query(conn, "watch", watch, sizeof(watch))) {
         scriptpeer_begin(conn, "200 OK", JSON); /* and it stays open */
-    else {
+        if (scriptpeer_query(conn, "sendInitialEvents", initial, sizeof(initial))) {
+            rig.n_lists[is_widget]++;
+            scriptpeer_chunk(conn, INITIAL_END);
+        }
+    } else {
         rig.n_lists[is_widget] += !is_probe;
         scriptpeer_answer(conn, "200 OK", JSON,
                           "{\"kind\":\"List\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":\"20\"},"
@@ -239,6 +252,48 @@ static void what_was_ready_stays_so_while_the_follower_joins_anew(void **state)
     assert_string_not_equal(look(0).reason, "");
 }
 
+static void close_watches(void)
+{
+    for (size_t i = 0; i < SCRIPTPEER_CONNS; i++)
+        if (rig.peer.conns[i].state != SCRIPTPEER_GONE)
+            scriptpeer_cut(&rig.peer.conns[i]);
+}
+
+static void one_that_upstream_lost_is_absent_until_it_is_back(void **state)
+{
+    (void)state;
+    rig.has_widgets = true;
+    open_set();
+    turn_until(look(0).is_ready && look(1).is_ready);
+    rig.has_widgets = false; /* its definition was deleted, and its watches ended */
+    close_watches();
+    turn_until(look(1).is_absent);
+    assert_true(look(1).is_found && !look(1).is_ready);
+    assert_non_null(strstr(look(1).reason, "upstream does not have it any more"));
+    turn_until(look(0).is_ready && !look(0).is_absent);
+    rig.has_widgets = true;
+    turn_until(look(1).is_ready && !look(1).is_absent);
+    assert_int_equal(rig.n_found[1], 1); /* the same store and log */
+}
+
+static void one_that_has_another_scope_is_absent_for_good(void **state)
+{
+    (void)state;
+    rig.has_widgets = true;
+    open_set();
+    turn_until(look(1).is_ready);
+    rig.has_widgets = false;
+    close_watches();
+    turn_until(look(1).is_absent);
+    rig.is_namespaced = rig.has_widgets = true;
+    rig.hides_widgets = true; /* the follower is not answered before discovery is */
+    turn_until(strstr(look(1).reason, "it has changed upstream: restart the tier") != NULL);
+    rig.hides_widgets = false;
+    for (int i = 0; i < 200; i++)
+        turn();
+    assert_true(look(1).is_absent && !look(1).is_ready);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -246,6 +301,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_that_is_absent_is_looked_for_again, setup, teardown),
         cmocka_unit_test_setup_teardown(a_server_that_does_not_answer_is_asked_again, setup, teardown),
         cmocka_unit_test_setup_teardown(a_second_start_is_warm, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_that_upstream_lost_is_absent_until_it_is_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_that_has_another_scope_is_absent_for_good, setup, teardown),
         cmocka_unit_test_setup_teardown(what_was_ready_stays_so_while_the_follower_joins_anew, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -174,6 +174,17 @@ def test_a_resource_that_is_defined_later_is_found(bed, tier):
     assert (listed.code, listed.json["kind"]) == (200, "WidgetList")
 
 
+def test_a_definition_that_is_deleted_is_relayed(bed, tier, soak):
+    procs.wait_until(lambda: resource(tier, WIDGETS)["ready"] == 1, 60, 0.2, lambda: f"widgets: {resource(tier, WIDGETS)}")
+    assert bed.api.call("DELETE", f"{DEFINITIONS}/{WIDGETS.full_name}").code == 200
+    procs.wait_until(lambda: tier.call("GET", WIDGETS.path(), LISTED).code == 404, 60, 0.5, lambda: f"widgets: {resource(tier, WIDGETS)}")
+    assert tier.admin("/readyz")[0] == 200
+    if soak:
+        define(bed.api, WIDGETS)
+        procs.wait_until(lambda: resource(tier, WIDGETS)["ready"] == 1, 120, 0.2, lambda: f"widgets: {resource(tier, WIDGETS)}")
+        assert tier.call("GET", WIDGETS.path(), LISTED).json["kind"] == "WidgetList"
+
+
 def many_types(api, n):
     """n custom resources, which the API server has after a while."""
     kinds = [Type(f"things{i}", f"Thing{i}", "many.example.com", is_custom=True) for i in range(n)]
