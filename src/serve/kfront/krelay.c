@@ -27,6 +27,8 @@
 #define MISTAKABLE "belfry: requests cannot be passed on by a connection that has the tier's own certificate"
 #define WHY_BYTES  480
 
+#define UNREAD_LOOK_MS 1000 /* between looks at a client that does not read */
+
 struct krelay {
     /* fixed at creation but for its times */
     struct krelay_opts opts;
@@ -729,6 +731,36 @@ static bool krelay_call_end_if_late(struct krelay_call *call, uint64_t now)
     return true;
 }
 
+static bool pool_is_short(const struct shares *shares, enum shares_pool pool)
+{
+    struct shares_stats stats;
+    shares_stats(shares, pool, &stats);
+    return stats.total != 0 && stats.used > stats.total / 4 * 3;
+}
+
+/* Does a client that reads nothing take something from others? A person may have stopped a terminal for an hour. */
+static bool krelay_is_short(const struct krelay *krelay, const struct shares *shares)
+{
+    struct uplink_stats up;
+    uplink_stats(krelay->opts.uplink, &up);
+    return up.connections >= UPLINK_CONNS ||
+           (shares != NULL && (pool_is_short(shares, SHARES_CALLS) || pool_is_short(shares, SHARES_CALL_BYTES)));
+}
+
+/* True: the call has ended. */
+static bool krelay_call_end_if_unread(struct krelay_call *call, uint64_t now)
+{
+    if (call->unread_ms > now)
+        return false;
+    if (!krelay_is_short(call->krelay, call->holding.share->shares)) {
+        call->unread_ms = now + UNREAD_LOOK_MS;
+        return false;
+    }
+    call->krelay->stats.unread++;
+    krelay_call_fail(call, KUBE_TIMEOUT, "");
+    return true;
+}
+
 /* True: the call has ended. */
 static bool krelay_call_end_if_due(struct krelay_call *call, uint64_t now)
 {
@@ -739,11 +771,8 @@ static bool krelay_call_end_if_due(struct krelay_call *call, uint64_t now)
     } else if (call->head_ms <= now) {
         stats->failed++;
         krelay_call_fail(call, KUBE_TIMEOUT, SILENT);
-    } else if (call->unread_ms <= now) {
-        stats->unread++;
-        krelay_call_fail(call, KUBE_TIMEOUT, "");
     } else {
-        return call->state != EMPTYING && krelay_call_end_if_late(call, now);
+        return krelay_call_end_if_unread(call, now) || (call->state != EMPTYING && krelay_call_end_if_late(call, now));
     }
     return true;
 }

@@ -29,7 +29,7 @@
  * Thread: owner (the loop's). Destroyed before uplink.
  * Memory: as serve/relay/relay.h: a request holds its head, at most EXCHANGE_WINDOW of its body and UPLINK_WINDOW of
  *         its answer, which count as SHARES_CALLS and SHARES_CALL_BYTES. An answer of which the client reads nothing
- *         for `unread_ms` is cut.
+ *         for `unread_ms` is cut if one of these pools, or of upstream's connections, is nearly used up.
  */
 #ifndef BELFRY_SERVE_KFRONT_KRELAY_H
 #define BELFRY_SERVE_KFRONT_KRELAY_H

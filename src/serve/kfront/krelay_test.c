@@ -242,10 +242,12 @@ static void an_upstream_that_takes_nothing_holds_the_clients_window(void **state
     assert_int_equal(fake.came - fake.taken, EXCHANGE_WINDOW);
 }
 
-static void a_reader_that_reads_nothing_for_too_long_is_cut(void **state)
+static void a_reader_that_reads_nothing_for_too_long_is_cut_when_calls_are_short(void **state)
 {
     (void)state;
     make_krelay(&(struct krelay_opts){.unread_ms = 300}, NULL);
+    fakeshares_init(&held, SHARES_CALLS, 1, 100);
+    fakeshares_join(&held, &fake.conn, "a");
     get_on(&fake, &a_watch);
     reach(1);
     fake.room = 0;
@@ -254,6 +256,28 @@ static void a_reader_that_reads_nothing_for_too_long_is_cut(void **state)
     drive_until(fake.state == FAKEEXCHANGE_RESET);
     assert_int_equal(counted().unread, 1);
     drive_until(upstream_request(bed.members[0], 0)->closed);
+    shares_leave(&fake.conn.share);
+    shares_fini(&held.shares);
+}
+
+static void a_reader_that_reads_nothing_is_waited_for_while_nothing_is_short(void **state)
+{
+    (void)state;
+    make_krelay(&(struct krelay_opts){.unread_ms = 100}, NULL);
+    fakeshares_init(&held, SHARES_CALLS, 100, 100);
+    fakeshares_join(&held, &fake.conn, "a");
+    get_on(&fake, &a_watch);
+    reach(1);
+    fake.room = 0;
+    upstream_head(bed.members[0], 0, plain_head, false);
+    upstream_data(bed.members[0], 0, "line\n", 5);
+    drive_for(500);
+    assert_int_equal(fake.state, FAKEEXCHANGE_OPEN);
+    fakeexchange_make_room(&fake, 100);
+    body_is(&fake, "line\n");
+    fakeexchange_gone(&fake);
+    shares_leave(&fake.conn.share);
+    shares_fini(&held.shares);
 }
 
 static void a_quiet_watch_is_not_cut_for_being_quiet(void **state)
@@ -803,7 +827,8 @@ int main(void)
         TEST(a_watch_streams_through_until_either_side_ends_it),
         TEST(a_reader_that_stands_still_holds_one_window_and_gets_every_byte_later),
         TEST(an_upstream_that_takes_nothing_holds_the_clients_window),
-        TEST(a_reader_that_reads_nothing_for_too_long_is_cut),
+        TEST(a_reader_that_reads_nothing_for_too_long_is_cut_when_calls_are_short),
+        TEST(a_reader_that_reads_nothing_is_waited_for_while_nothing_is_short),
         TEST(a_quiet_watch_is_not_cut_for_being_quiet),
         TEST(a_request_that_is_not_complete_in_time_ends),
         TEST(an_answer_that_does_not_begin_in_time_is_not_waited_for),
