@@ -295,6 +295,7 @@ int main(int argc, char **argv)
         open_client(i);
     open_store();
     open_driver(&log);
+    replica_serves(d.store);
     while (!is_ending) {
         struct pollfd wait = {.fd = belfry_fd(d.b), .events = POLLIN};
         poll(&wait, 1, TURN_MS);
