@@ -9,13 +9,15 @@ import pytest
 from etcd import Cluster
 from kube import rv
 from kube_apiserver import KubeCluster
-from kube_tier import MAPS, PODS, STANDS_IN, KubeTier, needs_servers, requests_of
+from kube_tier import MAPS, NODES, PODS, SERVICES, SLICES, STANDS_IN, KubeTier, needs_servers, requests_of
+from ports import free_port
 from test_kube_cluster import config_map
 
 PROD = MAPS.path("prod")
 STREAMED = {"resourceVersion": "", "sendInitialEvents": "true", "allowWatchBookmarks": "true", "resourceVersionMatch": "NotOlderThan"}
 INITIAL_END = "k8s.io/initial-events-end"
 STARTS = 1000
+FOLLOWED = (MAPS, PODS, SERVICES, NODES, SLICES)
 
 
 class Bed:
@@ -24,7 +26,9 @@ class Bed:
         self.etcd = Cluster(folder / "etcd", keep=True).start()
         self.cluster = KubeCluster(folder / "kube", self.etcd, 1, keep=True).start()
         self.api = self.cluster.servers[0]
-        self.tier = KubeTier(folder / "tier", self.cluster.servers, (MAPS, PODS), keep=True)
+        self.plain_port = free_port()
+        self.tier = KubeTier(folder / "tier", self.cluster.servers, FOLLOWED,
+                             ("--listen", f"http://127.0.0.1:{self.plain_port}"), keep=True)
         for i in range(20):
             self.write(i, "0")
         self.tier.start()
@@ -82,24 +86,23 @@ async def start_on(connection, request, began):
             continue  # fields, sizes of chunks
         obj = json.loads(line)["object"]
         if obj["metadata"].get("annotations", {}).get(INITIAL_END):
+            writer.transport.abort()
             return newest, n, time.monotonic() - began
         newest, n = max(newest, rv(obj)), n + 1
 
 
-async def start_many(tier, before):
-    """All connections first; then `before` is called, and all start at once."""
+async def start_many(bed, before):
+    """All connections first; then `before` is called, and all start at once. Without TLS, whose handshakes take longer than all
+    the rest."""
+    port = bed.plain_port
     query = "&".join(f"{k}={v}" for k, v in STREAMED.items())
-    request = (f"GET {PROD}?watch=1&{query} HTTP/1.1\r\nHost: 127.0.0.1:{tier.port}\r\n"
-               f"Authorization: Bearer {tier.identity.tokens['alice']}\r\n\r\n").encode()
+    request = (f"GET {PROD}?watch=1&{query} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
+               f"Authorization: Bearer {bed.tier.identity.tokens['alice']}\r\n\r\n").encode()
     connections = []
     for _ in range(STARTS // 50):
-        connections += await asyncio.gather(*(asyncio.open_connection("127.0.0.1", tier.port, ssl=tier.identity.tls)
-                                              for _ in range(50)))
+        connections += await asyncio.gather(*(asyncio.open_connection("127.0.0.1", port) for _ in range(50)))
     found, began = before(), time.monotonic()
-    answers = await asyncio.gather(*(start_on(c, request, began) for c in connections))
-    for _, writer in connections:
-        writer.transport.abort()
-    return found, answers
+    return found, await asyncio.gather(*(start_on(c, request, began) for c in connections))
 
 
 def test_a_thousand_starts_on_a_quiet_resource_cost_a_handful_of_requests(bed, figure):
@@ -110,7 +113,7 @@ def test_a_thousand_starts_on_a_quiet_resource_cost_a_handful_of_requests(bed, f
         bed.etcd.ctl("put", "/elsewhere", "1")
         return requests_of(bed.api, MAPS)
 
-    before, answers = asyncio.run(start_many(bed.tier, wait_quiet))
+    before, answers = asyncio.run(start_many(bed, wait_quiet))
     after = requests_of(bed.api, MAPS)
     cost = sum(after.values()) - sum(before.values())
     figure("kube_tier.starts", len(answers))
@@ -122,15 +125,28 @@ def test_a_thousand_starts_on_a_quiet_resource_cost_a_handful_of_requests(bed, f
 
 
 def test_a_thousand_starts_after_a_write_all_have_it(bed):
-    version, answers = asyncio.run(start_many(bed.tier, lambda: bed.write(4, "just now")))
+    version, answers = asyncio.run(start_many(bed, lambda: bed.write(4, "just now")))
     stale = sum(newest < version for newest, _, _ in answers)
     assert stale == 0, f"{stale} of {len(answers)} starts do not have a write that was answered before"
+
+
+def test_quiet_resources_share_the_probes_of_their_server(bed, figure):
+    """One every 2 s or more for all of them; and each has one of its own per minute."""
+    def lists():
+        return sum(requests_of(bed.api, kind).get("LIST", 0) for kind in FOLLOWED)
+
+    before, began = lists(), time.monotonic()
+    time.sleep(12)
+    cost, took = lists() - before, time.monotonic() - began
+    figure("kube_tier.probes", cost / took, "/s")
+    assert 1 <= cost <= took / 2 + len(FOLLOWED) + 1, f"{cost} probes of {len(FOLLOWED)} resources in {took:.0f} s"
+    assert bed.tier.admin("/readyz")[0] == 200
 
 
 def test_a_controller_reads_its_writes(bed, rng, soak, figure):
     """Pairs of a write to the API server and a start, or a get, at the tier."""
     stale, took = 0, []
-    for i in range(100000 if soak else 150):
+    for i in range(100000 if soak else 80):
         number = rng.randrange(20)
         version = bed.write(number, f"w{i}")
         if rng.random() < 0.2:
