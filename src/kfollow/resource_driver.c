@@ -28,6 +28,7 @@ struct driver_call {
     struct resource_driver *d;
     uint64_t id;
     enum resource_want want;
+    bool is_initial;
     unsigned server;
     uint64_t link;                       /* when it was opened */
     struct belfry_kube_request *request; /* NULL: it is over, or it will be when its hook returns */
@@ -132,7 +133,8 @@ static struct driver_call *call_find(struct resource_driver *d, uint64_t id)
 static void call_failed(struct driver_call *call, const char *why, enum resource_end end)
 {
     struct resource_driver *d = call->d;
-    if (end == RESOURCE_FAILED || end == RESOURCE_REFUSED) {
+    bool is_expected = end == RESOURCE_REFUSED && call->is_initial; /* it is listed instead */
+    if (end == RESOURCE_FAILED || (end == RESOURCE_REFUSED && !is_expected)) {
         snprintf(d->failed, sizeof(d->failed), "%s", why);
         belfry_logf(d->opts.log, BELFRY_LOG_DEBUG, "resource_request", "resource=%s server=%u why=\"%.300s\"",
                     d->opts.plural, call->server, why);
@@ -343,6 +345,7 @@ static void call_open(struct resource_driver *d, const struct resource_action *a
     call->d = d;
     call->id = action->id;
     call->want = action->want;
+    call->is_initial = action->is_initial;
     call->server = action->server;
     belfry_list_append(&d->calls, &call->node);
     struct belfry_request_ask ask = ask_of(d, action, version);

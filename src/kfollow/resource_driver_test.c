@@ -258,6 +258,7 @@ static void server_that_refuses_initial_events_is_listed(void **state)
     answer_list(next_request(), list_of("20", ""));
     conn = next_request();
     assert_true(is_watch(conn) && !is_watch_list(conn));
+    assert_string_equal(now().failed, ""); /* that is no failure */
 }
 
 /* ---- freshness ---- */
