@@ -406,17 +406,21 @@ static void review_call_send_one(struct review_call *call, uint64_t now)
     }
 }
 
+/* The call whose turn it is; NULL: none, or no place is free for it. */
 static struct review_call *reviews_next(const struct reviews *reviews)
 {
-    const struct belfry_list *list = belfry_list_empty(&reviews->renewals) ? &reviews->firsts : &reviews->renewals;
-    return belfry_list_empty(list) ? NULL : belfry_container(list->next, struct review_call, ready);
+    bool is_renewal = !belfry_list_empty(&reviews->renewals);
+    const struct belfry_list *list = is_renewal ? &reviews->renewals : &reviews->firsts;
+    size_t most = is_renewal ? REVIEWS_UNDER_WAY : REVIEWS_FIRST;
+    bool may = !belfry_list_empty(list) && reviews->under_way < most;
+    return may ? belfry_container(list->next, struct review_call, ready) : NULL;
 }
 
 static void reviews_send(struct reviews *reviews)
 {
     uint64_t now = belfry_clock_ms();
     struct review_call *call;
-    while (reviews->under_way < REVIEWS_UNDER_WAY && (call = reviews_next(reviews)) != NULL) {
+    while ((call = reviews_next(reviews)) != NULL) {
         belfry_list_remove(&call->ready);
         review_call_send_one(call, now);
     }

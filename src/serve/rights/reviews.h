@@ -17,8 +17,9 @@
  * An answer is from the time of the oldest review that it depends on. Only an answer of upstream allows anything: an
  * error, a strange answer or none at all is RIGHTS_UNREACHABLE, and the next server is asked first.
  *
- * At most REVIEWS_UNDER_WAY reviews are under way at once, so that a crowd of new clients does not exceed the number of
- * requests that an API server takes. Renewals go first. Calls take turns.
+ * At most REVIEWS_UNDER_WAY reviews are under way at once, and half of them are of new clients, so that a crowd does
+ * not exceed the number of requests that an API server takes, and does not keep running watches waiting. Renewals go
+ * first. Calls take turns.
  *
  * Thread: owner (the loop's).
  */
@@ -30,7 +31,8 @@
 #include "serve/uplink/own_token.h"
 #include "serve/uplink/uplink.h"
 
-#define REVIEWS_UNDER_WAY   32
+#define REVIEWS_UNDER_WAY   128
+#define REVIEWS_FIRST       64                 /* of them that clients without an answer may take */
 #define REVIEWS_OF_CALL     8                  /* of one question, at once */
 #define REVIEWS_USERS_BYTES (16 * 1024 * 1024) /* of users that are known */
 

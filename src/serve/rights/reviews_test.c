@@ -496,7 +496,7 @@ static void crowd_of_new_clients_waits_for_its_places(void **state)
         while (seen[i].n == 0) {
             turn();
             reviews_stats(reviews, &stats);
-            assert_true(stats.under_way <= REVIEWS_UNDER_WAY);
+            assert_true(stats.under_way <= REVIEWS_FIRST);
         }
         assert_int_equal(seen[i].verdict, PERMIT_REFUSED); /* they are other users */
     }
