@@ -348,6 +348,74 @@ def test_stopped_api_servers_end_in_503(bed):
     procs.wait_until(lambda: bed.tier.call("GET", MAPS.path(), {"resourceVersion": 0}, user=fresh).code == 200, 60, 0.5, "200")
 
 
+class Comer:
+    """A user whose right comes and goes, and who watches again whenever its watch has ended."""
+
+    def __init__(self, bed, name):
+        self.bed, self.name, self.token = bed, name, bed.accounts.add(name)
+        self.arrivals, self.gone, self.stopped, self.binding = [], [], False, None
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self):
+        while not self.stopped:
+            try:
+                for event in self.bed.tier.watch(MAPS.path("prod"), "", 60, self.token, timeoutSeconds=30):
+                    if event.get("type") in ("ADDED", "MODIFIED"):
+                        self.arrivals.append(time.monotonic())
+            except OSError:
+                pass
+            time.sleep(0.3)
+
+    def toggle(self):
+        if self.binding:
+            self.gone.append([self.bed.accounts.revoke(self.binding), None])
+            self.binding = None
+        else:
+            if self.gone:
+                self.gone[-1][1] = time.monotonic()
+            self.binding = self.bed.accounts.allow(self.name, READ, ("configmaps",), "prod")
+
+    def late(self):
+        """Events that came more than a period after a revocation, and before the next grant."""
+        return [(round(at - gone, 2), self.name) for gone, back in self.gone for at in self.arrivals
+                if gone + PERIOD_S < at and (back is None or at < back)]
+
+
+@pytest.mark.skipif(STANDS_IN, reason="an API server does not end watches")
+def test_rights_come_and_go_while_servers_do(bed, writer, soak, rng, figure):
+    """Ten users for some minutes, while an API server is stopped or killed: no event later than 10 s after a revocation."""
+    if not soak:
+        pytest.skip("it takes minutes: --soak")
+    comers = [Comer(bed, f"comer{i}") for i in range(10)]
+    due = {comer: 0.0 for comer in comers}
+    end, fault, other = time.monotonic() + 240, time.monotonic() + 20, bed.cluster.servers[1]
+    while time.monotonic() < end:
+        for comer in comers:
+            if time.monotonic() >= due[comer]:
+                comer.toggle()
+                due[comer] = time.monotonic() + (rng.uniform(5, 15) if comer.binding else rng.uniform(12, 20))
+        if time.monotonic() >= fault:
+            if rng.random() < 0.5:
+                other.stop()
+                time.sleep(5)
+                other.cont()
+            else:
+                other.kill()
+                other.start()
+            fault = time.monotonic() + 25
+        time.sleep(0.1)
+    for comer in comers:
+        comer.stopped = True
+    late = [row for comer in comers for row in comer.late()]
+    n_events, n_gone = sum(len(c.arrivals) for c in comers), sum(len(c.gone) for c in comers)
+    assert not late, f"{len(late)} of {n_events}: {late[:10]}"
+    assert n_gone > 20 and n_events > 1000, (n_gone, n_events)
+    figure("kube_rights.revocations", n_gone)
+    figure("kube_rights.events", n_events)
+    figure("kube_rights.late_events", len(late))
+
+
 # ---- what it costs ----
 
 REVIEWS = (type("Reviews", (), {"plural": "tokenreviews", "group": "authentication.k8s.io"}),
