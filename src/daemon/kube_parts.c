@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/owner.h"
 #include "daemon/resource_fence.h"
+#include "daemon/rotation.h"
 #include "kube/catalog.h"
 #include "serve/kfront/kfront.h"
 #include "serve/kube/kube.h"
@@ -62,7 +63,7 @@ struct kube_parts {
     struct kube_room room;       /* of all services */
     struct kube_core **cores;    /* owned, as each of them, in the order in which they came */
     size_t n_cores;
-    size_t next; /* the core that has the next turn */
+    struct rotation rotation; /* of the cores */
     struct limits_times times;
     bool announced; /* a drain has begun */
     struct latency latency;
@@ -146,28 +147,32 @@ static size_t core_turn(struct kube_core *core, uint64_t now, size_t work)
     return worker_spent(core->worker) + 1;
 }
 
-/* Round after round, until nobody has anything to do or the work of the turn is done. True: the latter. */
-static bool turn_cores(struct kube_parts *t, uint64_t now)
+struct cores_turn {
+    struct kube_parts *parts;
+    uint64_t now;
+};
+
+static bool on_core_wants(size_t number, void *user)
 {
-    size_t left = TURN_WORK, idle = 0;
-    while (left > 0 && idle < t->n_cores) {
-        struct kube_core *core = t->cores[t->next];
-        t->next = (t->next + 1) % t->n_cores;
-        if (!core_wants_turn(core, now)) {
-            idle++;
-            continue;
-        }
-        size_t spent = core_turn(core, now, left < SLICE_WORK ? left : SLICE_WORK);
-        left -= spent < left ? spent : left;
-        idle = core->is_due ? 0 : idle + 1;
-    }
-    return left == 0;
+    const struct cores_turn *turn = user;
+    return core_wants_turn(turn->parts->cores[number], turn->now);
+}
+
+static size_t on_core_turn(size_t number, size_t work, bool *more, void *user)
+{
+    const struct cores_turn *turn = user;
+    struct kube_core *core = turn->parts->cores[number];
+    size_t spent = core_turn(core, turn->now, work);
+    *more = core->is_due;
+    return spent;
 }
 
 static bool on_deliver(struct worker_parts *parts, uint64_t now)
 {
     struct kube_parts *t = kube_of(parts);
-    bool more = turn_cores(t, now);
+    static const struct rotation_ops ops = {on_core_wants, on_core_turn};
+    struct cores_turn turn = {.parts = t, .now = now};
+    bool more = rotation_run(&t->rotation, t->n_cores, TURN_WORK, SLICE_WORK, &ops, &turn);
     for (size_t i = 0; i < t->n_cores; i++) {
         struct kube_core *core = t->cores[i];
         if (kube_lists_due(core->lists) <= now)
