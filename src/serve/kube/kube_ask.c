@@ -199,6 +199,13 @@ static void take_selectors(const struct kube_selector *selector, struct review_s
         subject->field_selector = belfry_bytes_of(rest.data + fields.len, rest.len - fields.len);
 }
 
+/* A namespace is in itself: a role in it may allow to get it. So API servers see it, if its name is in the path. */
+static struct belfry_bytes subject_namespace(const struct kube_target *target)
+{
+    bool is_namespace = belfry_bytes_equal(target->resource, belfry_bytes_str("namespaces"));
+    return is_namespace ? target->name : target->namespace;
+}
+
 static enum belfry_err write_subject(struct kube_ask *ask, const struct kube_target *target)
 {
     static const char *const verbs[] = {
@@ -209,7 +216,7 @@ static enum belfry_err write_subject(struct kube_ask *ask, const struct kube_tar
         .version = target->version,
         .resource = target->resource,
         .subresource = target->subresource,
-        .namespace = target->namespace,
+        .namespace = subject_namespace(target),
         .name = target->name.len > 0 ? target->name : selected_name(ask),
     };
     if (target->verb != KUBE_VERB_GET)

@@ -18,7 +18,7 @@
 #define GADGETS "/registry/demo.example.com/gadgets/"
 
 static struct {
-    struct kube_resource *resources[3];
+    struct kube_resource *resources[4];
     struct kube_catalog *catalog;
     struct kube_state state;
     struct kube_status status; /* of the last request */
@@ -50,8 +50,11 @@ static int setup(void **state)
     assert_int_equal(read_gadgets(&bed.resources[1]), BELFRY_OK);
     struct kube_api_resource pods = {
         .group = "", .version = "v1", .plural = "pods", .singular = "pod", .kind = "Pod", .namespaced = true};
+    struct kube_api_resource namespaces = {
+        .group = "", .version = "v1", .plural = "namespaces", .singular = "namespace", .kind = "Namespace"};
     assert_int_equal(kube_resource_of_api(&pods, &bed.resources[2]), BELFRY_OK);
-    assert_int_equal(kube_catalog_make(bed.resources, 3, &bed.catalog, &why), BELFRY_OK);
+    assert_int_equal(kube_resource_of_api(&namespaces, &bed.resources[3]), BELFRY_OK);
+    assert_int_equal(kube_catalog_make(bed.resources, 4, &bed.catalog, &why), BELFRY_OK);
     bed.state = (struct kube_state){.catalog = bed.catalog, .extent = KUBE_CATALOG_WHOLE};
     return 0;
 }
@@ -60,7 +63,7 @@ static int teardown(void **state)
 {
     (void)state;
     kube_catalog_unref(bed.catalog);
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < 4; i++)
         kube_resource_unref(bed.resources[i]);
     return refuse_held() == 0 ? 0 : -1;
 }
@@ -163,6 +166,9 @@ static void a_review_is_about_the_request(void **state)
     assert_subject("/api/v1/namespaces/prod/pods?fieldSelector=metadata.name%3Dp1",
                    "list//v1/pods/prod/p1//metadata.name=p1");
     assert_subject("/api/v1/pods?fieldSelector=metadata.namespace%3Dprod", "list//v1/pods////metadata.namespace=prod");
+    assert_subject("/api/v1/namespaces/prod", "get//v1/namespaces/prod/prod//"); /* a role in it may allow that */
+    assert_subject("/api/v1/namespaces?fieldSelector=metadata.name%3Dprod",
+                   "list//v1/namespaces//prod//metadata.name=prod");
 }
 
 static void in_front_of_etcd_rights_are_about_the_range(void **state)
