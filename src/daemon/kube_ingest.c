@@ -122,7 +122,7 @@ static const char *state_name(const struct resource_set_view *view, const struct
                                         [RESOURCE_JOINING] = "joining",
                                         [RESOURCE_AUDITING] = "auditing",
                                         [RESOURCE_LIVE] = "live"};
-    return view->is_found ? names[status->state] : view->is_absent ? "absent" : "looking";
+    return view->is_absent ? "absent" : view->is_found ? names[status->state] : "looking";
 }
 
 static void count_follower(struct kube_ingest *ingest, const struct resource_set_view *view,

@@ -179,6 +179,7 @@ def test_a_definition_that_is_deleted_is_relayed(bed, tier, soak):
     assert bed.api.call("DELETE", f"{DEFINITIONS}/{WIDGETS.full_name}").code == 200
     procs.wait_until(lambda: tier.call("GET", WIDGETS.path(), LISTED).code == 404, 60, 0.5, lambda: f"widgets: {resource(tier, WIDGETS)}")
     assert tier.admin("/readyz")[0] == 200
+    assert resource(tier, WIDGETS)["state"] == "absent"
     if soak:
         define(bed.api, WIDGETS)
         procs.wait_until(lambda: resource(tier, WIDGETS)["ready"] == 1, 120, 0.2, lambda: f"widgets: {resource(tier, WIDGETS)}")
