@@ -3,7 +3,6 @@
 With BELFRY_TIER_STANDIN=1 an API server stands where the tier would: the tests that only ask are then judged themselves.
 """
 import os
-import subprocess
 import urllib.error
 import urllib.request
 
@@ -15,12 +14,7 @@ from kube import CRDS
 from kube_apiserver import CRD_PROGRAM, PROGRAM, ApiServer, KubeApiserver, KubeCluster, why_none
 from ports import free_port
 
-
-def knows_kube():
-    return "--upstream-kube" in subprocess.run([binary("belfryd"), "--help"], capture_output=True, text=True, timeout=60).stdout
-
-
-STANDS_IN = os.environ.get("BELFRY_TIER_STANDIN") == "1" or not knows_kube()
+STANDS_IN = os.environ.get("BELFRY_TIER_STANDIN") == "1"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 READY_S = 60
 
