@@ -16,12 +16,20 @@ import stage
 READY_S = 120
 NAMESPACE = "bench"
 RBAC = "rbac.authorization.k8s.io"
-FOLLOWED = ("endpointslices.discovery.k8s.io", "pods", "widgets.demo.example.com")
+FOLLOWED = ("endpointslices.discovery.k8s.io", "pods", "widgets.demo.example.com", "pods.example.apiserver.k8s.io")
 WIDGETS = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.demo.example.com"},
            "spec": {"group": "demo.example.com", "scope": "Namespaced",
                     "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
                     "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {
                         "type": "object", "x-kubernetes-preserve-unknown-fields": True}}}]}}
+BENCH_GROUP = "example.apiserver.k8s.io"  # of the objects of belfry-bench
+BENCH_PATH, BENCH_PREFIX = f"/apis/{BENCH_GROUP}/v1/pods", f"/registry/{BENCH_GROUP}/pods/"
+BENCH_PODS = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+              "metadata": {"name": f"pods.{BENCH_GROUP}", "annotations": {"api-approved.kubernetes.io": "unapproved, for a benchmark"}},
+              "spec": {"group": BENCH_GROUP, "scope": "Namespaced",
+                       "names": {"plural": "pods", "singular": "pod", "kind": "Pod", "listKind": "PodList"},
+                       "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {
+                           "type": "object", "x-kubernetes-preserve-unknown-fields": True}}}]}}
 SLICES = "/apis/discovery.k8s.io/v1beta1/endpointslices"
 PODS = "/api/v1/pods"
 WIDGET_PATH = "/apis/demo.example.com/v1/widgets"
@@ -36,6 +44,7 @@ class Identity:
                                                    for user, token in self.tokens.items()))
         self.path("token").write_text(self.tokens["tier"])
         self.path("token").chmod(0o600)
+        self.path("admin").write_text(self.tokens["admin"] + "\n")
         curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
         self.openssl("req", "-x509", *curve, "-days", "2", "-subj", "/CN=bench", "-keyout", "ca.key", "-out", "ca.pem")
         self.openssl("req", *curve, "-subj", "/CN=server", "-keyout", "server.key", "-out", "server.csr")
@@ -120,7 +129,7 @@ class Stage(stage.Stage):
         client = Client(made, self.port)
         client.make("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
         client.make("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", WIDGETS)
-        reads = {"apiGroups": ["", "discovery.k8s.io", "demo.example.com"], "verbs": ["get", "list", "watch"],
+        reads = {"apiGroups": ["", "discovery.k8s.io", "demo.example.com", BENCH_GROUP], "verbs": ["get", "list", "watch"],
                  "resources": ["pods", "endpointslices", "widgets"]}
         client.make(f"/apis/{RBAC}/v1/clusterroles", {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": "tier"}, "rules": [reads]})
         for role in ("tier", "system:auth-delegator"):

@@ -1,6 +1,7 @@
 """stage: what the scripts here have in common: servers on free loopback ports with folders of their own, runs of
 belfry-bench against them, and a table of what they measured."""
 import argparse
+import copy
 import json
 import os
 import pathlib
@@ -89,6 +90,12 @@ class Process:
                 self.popen.kill()
                 self.popen.wait()
         self.log.close()
+
+    def at(self, port):
+        """The same process at another of its ports."""
+        other = copy.copy(self)
+        other.address = f"127.0.0.1:{port}"
+        return other
 
     def cpu_s(self):
         """By the process's own clock: the kernel's counters are too coarse for a second."""

@@ -139,16 +139,21 @@ static void on_ready(struct poller_entry *entry, uint32_t events)
         on_readable(conn);
 }
 
-struct h1conn *h1conn_create_on(int poll, int fd, const char *path, const struct h1conn_events *events, void *user)
+struct h1conn *h1conn_create_on(int poll, int fd, const char *path, struct belfry_bytes bearer,
+                                const struct h1conn_events *events, void *user)
 {
     static const char form[] = "GET %s HTTP/1.1\r\nHost: localhost\r\nUser-Agent: belfry-bench\r\n"
-                               "Accept: application/json\r\n\r\n";
-    size_t size = sizeof(form) + H1CONN_PATH_MAX;
+                               "Accept: application/json%s%.*s\r\n\r\n";
+    static const char credential[] = "\r\nAuthorization: Bearer ";
+    size_t size = sizeof(form) + H1CONN_PATH_MAX + sizeof(credential) + bearer.len;
     struct h1conn *conn = must_have(calloc(1, sizeof(*conn)));
     *conn = (struct h1conn){.entry = {on_ready}, .poll = poll, .fd = fd, .events = events, .user = user};
     conn->request = must_have(malloc(size));
     assert(strlen(path) < H1CONN_PATH_MAX);
-    snprintf(conn->request, size, form, path);
+    if (bearer.len > 0)
+        snprintf(conn->request, size, form, path, credential, (int)bearer.len, bearer.data);
+    else
+        snprintf(conn->request, size, form, path, "", 0, "");
     llhttp_init(&conn->parser, HTTP_RESPONSE, settings());
     conn->parser.data = conn;
     poller_watch(poll, EPOLL_CTL_ADD, fd, EPOLLOUT, &conn->entry);
@@ -158,7 +163,7 @@ struct h1conn *h1conn_create_on(int poll, int fd, const char *path, const struct
 struct h1conn *h1conn_create(int poll, const struct target *target, const char *path,
                              const struct h1conn_events *events, void *user)
 {
-    return h1conn_create_on(poll, target_connect(target), path, events, user);
+    return h1conn_create_on(poll, target_connect(target), path, target->bearer, events, user);
 }
 
 void h1conn_destroy(struct h1conn *conn)

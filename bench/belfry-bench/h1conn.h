@@ -32,13 +32,14 @@ struct h1conn_events {
     void (*ended)(void *user, const char *why);
 };
 
-/* Begins to connect and to ask for `path` (shorter than H1CONN_PATH_MAX; copied). Dies when no socket can be had.
+/* Begins to connect and to ask for `path` (shorter than H1CONN_PATH_MAX; copied), with the target's token. Dies when no socket can be had.
  * `events` and `user` are lent until h1conn_destroy(). */
 struct h1conn *h1conn_create(int poll, const struct target *target, const char *path,
                              const struct h1conn_events *events, void *user);
 
 /* For tests: as h1conn_create(), on a stream socket that is connected; consuming it. */
-struct h1conn *h1conn_create_on(int poll, int fd, const char *path, const struct h1conn_events *events, void *user);
+struct h1conn *h1conn_create_on(int poll, int fd, const char *path, struct belfry_bytes bearer,
+                                const struct h1conn_events *events, void *user);
 void h1conn_destroy(struct h1conn *conn);
 uint64_t h1conn_bytes_read(const struct h1conn *conn);
 

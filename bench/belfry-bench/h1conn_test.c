@@ -50,7 +50,7 @@ static void open_rig(struct rig *rig)
     *rig = (struct rig){.poll = poller_create()};
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
     rig->server = ends[1];
-    rig->conn = h1conn_create_on(rig->poll, ends[0], "/apis?watch=1", &events, rig);
+    rig->conn = h1conn_create_on(rig->poll, ends[0], "/apis?watch=1", belfry_bytes_str("secret"), &events, rig);
     poller_turn(rig->poll, 0);
 }
 
@@ -84,7 +84,7 @@ static void the_request_is_a_get_with_a_host(void **state)
     char request[1024] = "";
     assert_true(recv(rig.server, request, sizeof(request) - 1, 0) > 0);
     assert_ptr_equal(strstr(request, "GET /apis?watch=1 HTTP/1.1\r\nHost: localhost\r\n"), request);
-    assert_string_equal(request + strlen(request) - 4, "\r\n\r\n");
+    assert_string_equal(strstr(request, "\r\nAuthorization"), "\r\nAuthorization: Bearer secret\r\n\r\n");
     close_rig(&rig);
 }
 

@@ -97,7 +97,8 @@ static const struct belfry_opt_row rows[N_NAMES] = {
         .help = "watches of a stream"},
     [CREATING] = {CREATING, "creating", COUNT(creating), RANGE(1, 10000), .fallback = "256",
         .help = "creates of a stream under way at a time: 1 as of Go's client, many as of libbelfry"},
-    [TOKENS] = {TOKENS, "tokens", TEXT("FILE"), .help = "a token of etcd per line: connections have them in turn"},
+    [TOKENS] = {TOKENS, "tokens", TEXT("FILE"),
+        .help = "a token per line: connections have them in turn; with --kube all have the first"},
     [LOGINS] = {LOGINS, "logins", TEXT("FILE"),
         .help = "NAME:PASSWORD per line: each connection logs in, every time; with --tokens: when it comes back"},
     [WRITE_TOKEN] = {WRITE_TOKEN, "write-token", TEXT("TOKEN"), .help = "of whoever makes the puts"},
@@ -367,6 +368,8 @@ static bool check(const struct reading *reading, const struct mode *mode)
         return refuse(reading, "--fleet: a connection needs at least %d watches", FLEET_RANGE_MIN);
     if (!reading->has_write_target)
         plan->write_target = plan->target;
+    if (plan->values == LOAD_OBJECTS && plan->tokens.n > 0)
+        plan->target.bearer = credentials_of(&plan->tokens, 0);
     if (!mode->local && !reading->remote && !(plan->target.loopback && plan->write_target.loopback))
         return refuse(reading, "--target: this is another machine; add --remote if a load on it is meant");
     if (plan->conns * plan->streams > 10000000 || plan->conns * plan->streams * plan->watches > 50000000)

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
+#include "base/bytes.h"
 #include "base/err.h"
 #include "net/tls.h"
 
@@ -26,6 +27,7 @@ struct target {
     bool is_tls;
     char host[INET6_ADDRSTRLEN]; /* the address, which the certificate must be for */
     struct belfry_tls *tls;      /* lent; of whoever parsed it. NULL: plain */
+    struct belfry_bytes bearer;  /* lent; the token that requests of HTTP/1.1 show. Empty: none */
 };
 
 /* Errors: BELFRY_ERR_INVALID. */
