@@ -25,7 +25,7 @@ HEADERS = ("content-type", "cache-control", "content-encoding", "retry-after", "
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 SETTLE_S = 1.0
 OPEN_S = 30
-ENDLESS_S = 8  # more than an API server waits for a version
+ENDLESS_S = 6  # more than an API server waits for a version
 AT_ONCE = 16
 SPECS = {
     PODS: {"spec": {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]}},

@@ -252,3 +252,4 @@ def is_part(uri):
 
 
 FAULTS = ("tier_kill", "tier_stop", "api_kill", "api_stop", "partition", "cut", "move", "compact")
+SHORT = ("tier_kill", "api_kill", "partition", "move", "compact")  # of a run that is not of full length

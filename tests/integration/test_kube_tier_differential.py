@@ -8,12 +8,12 @@ import pytest
 from etcd import Cluster
 from kube_apiserver import KubeCluster
 from kube_differential import FORMS, LISTS, SELECTORS
-from kube_tier import ALL_TYPES, MAPS, PODS, STANDS_IN, WIDGETS, WIDGETS36, define, needs_servers, tier_of, wait_served
+from kube_tier import ALL_TYPES, PODS, STANDS_IN, WIDGETS, WIDGETS36, define, needs_servers, tier_of, wait_served
 from kube_tier_differential import (ELSEWHERE, NAMESPACES, PROTOBUF, World, ask_both, first_difference, more_forms, more_lists, of_table, of_watches,
                                     pages, users, wait_for, watch_both, writes)
 
 OLD = [kind for kind in ALL_TYPES if kind is not WIDGETS36]  # of a server of 1.20
-SHORT = (PODS, MAPS, WIDGETS36)  # the types of a run that is not of full length
+SHORT = (PODS, WIDGETS36)  # the types of a run that is not of full length
 COMPATIBILITY = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "compatibility.md")
 
 

@@ -6,7 +6,7 @@ import time
 import needs
 import pytest
 from kube_tier import MAPS, STANDS_IN, needs_servers
-from kube_tier_faults import FAULTS, Bed, Writer
+from kube_tier_faults import FAULTS, SHORT, Bed, Writer
 from test_identity import restore
 
 BETWEEN_S = 1.5  # a watch that ends in its first second counts as failed with client-go
@@ -28,7 +28,7 @@ def make_bed(tmp_path, cluster, rng):
 def test_informers_through_faults(make_bed, rng, soak, figure):
     bed = make_bed(n_servers=3 if soak else 2, stacked=soak)
     bed.add_informers(60 if soak else 6)
-    plan = list(FAULTS) * (7 if soak else 1)
+    plan = list(FAULTS) * 7 if soak else list(SHORT)
     rng.shuffle(plan)
     if not soak:
         plan.sort(key=lambda fault: fault != "move")  # its API server has all the history then
