@@ -32,8 +32,8 @@ struct h1conn_events {
     void (*ended)(void *user, const char *why);
 };
 
-/* Begins to connect and to ask for `path` (shorter than H1CONN_PATH_MAX; copied), with the target's token. Dies when no socket can be had.
- * `events` and `user` are lent until h1conn_destroy(). */
+/* Begins to connect and to ask for `path` (shorter than H1CONN_PATH_MAX; copied), with the target's token. Dies when no
+ * socket can be had. `events` and `user` are lent until h1conn_destroy(). */
 struct h1conn *h1conn_create(int poll, const struct target *target, const char *path,
                              const struct h1conn_events *events, void *user);
 
