@@ -178,4 +178,4 @@ def test_every_line_of_the_documentation_is_shown_by_a_case():
     elsewhere = {"follow-upgrades", "follow-certificates", "follow-impersonation", "follow-lost"}  # test_kube_relay
     assert {d.line for d in DIFFERENCES} | elsewhere == compatibility()
     if n_judged >= 5 * len(SHORT) + 1 and not STANDS_IN:  # all of them
-        assert not [(d.line, d.names) for d in DIFFERENCES if d.n_found == 0], "these are equal by now"
+        assert not [(d.line, d.names) for d in DIFFERENCES if d.n_found == 0 and not d.of_any], "these are equal by now"
