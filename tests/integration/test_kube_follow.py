@@ -204,6 +204,13 @@ def judge(log, changes):
 
 
 @pytest.fixture
+def by_itself(soak):
+    """Of tests whose subject test_kube_tier_faults.py and test_kube_tier_fresh.py show through a whole tier."""
+    if not soak:
+        needs.full_length("a follower by itself: with BELFRY_SOAK=1 only")
+
+
+@pytest.fixture
 def make_apis(tmp_path, cluster):
     made = []
 
@@ -218,6 +225,7 @@ def make_apis(tmp_path, cluster):
         apis.kill()
 
 
+@pytest.mark.usefixtures("by_itself")
 def test_config_maps_are_followed_through_faults_without_a_second_list(make_apis, cluster, tmp_path, rng, soak, figure):
     apis = make_apis(3 if soak else 2)
     recorder = Recorder(cluster, "/registry/configmaps/")
@@ -267,6 +275,7 @@ def test_config_maps_are_followed_through_faults_without_a_second_list(make_apis
         figure(f"kube_follow.{counted}", n)
 
 
+@pytest.mark.usefixtures("by_itself")
 def test_a_restored_backup_leaves_no_ghost(make_apis, cluster, tmp_path, rng):
     """Objects that were made after the backup, in either past, and versions that both pasts have given."""
     apis = make_apis(1)
@@ -373,6 +382,7 @@ def both(make_apis):
                         lambda name: WIDGETS.object("prod", name, spec={"size": 1}))}
 
 
+@pytest.mark.usefixtures("by_itself")
 def test_a_thousand_questions_about_a_quiet_resource_cost_a_list_of_versions(make_apis, cluster, tmp_path, figure):
     apis, resources = both(make_apis)
     for release, resource in resources.items():
@@ -392,6 +402,7 @@ def test_a_thousand_questions_about_a_quiet_resource_cost_a_list_of_versions(mak
         kfollowd.stop()
 
 
+@pytest.mark.usefixtures("by_itself")
 def test_a_question_after_a_write_is_answered_with_the_write(make_apis, cluster, tmp_path, rng, soak, figure):
     """What is proven must have the write that was answered before the question. The pauses let the resource be quiet."""
     apis, resources = both(make_apis)

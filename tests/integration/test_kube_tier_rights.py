@@ -5,6 +5,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import needs
 import procs
 import pytest
 from etcd import Cluster
@@ -386,7 +387,7 @@ class Comer:
 def test_rights_come_and_go_while_servers_do(bed, writer, soak, rng, figure):
     """Ten users for some minutes, while an API server is stopped or killed: no event later than 10 s after a revocation."""
     if not soak:
-        pytest.skip("it takes minutes: --soak")
+        needs.full_length("it takes minutes: with BELFRY_SOAK=1 only")
     comers = [Comer(bed, f"comer{i}") for i in range(10)]
     due = {comer: 0.0 for comer in comers}
     end, fault, other = time.monotonic() + 240, time.monotonic() + 20, bed.cluster.servers[1]

@@ -132,7 +132,7 @@ class Writer:
         self.thread.join(30)
 
 
-def verify(apis, tier, *args, reference=None, token=None, seconds=4, check=True):
+def verify(apis, tier, *args, reference=None, token=None, seconds=3, check=True):
     done = procs.run([binary("belfryctl"), "verify", "--kube", "v1/configmaps", "--reference", reference or apis.servers[0].url,
                       "--endpoints", tier, "--cacert", apis.identity.cacert, "--token", token or apis.identity.tokens["tier"],
                       "--for", f"{seconds}s", "--output", "json", *args], check=False, timeout=seconds + 90)
@@ -163,7 +163,7 @@ def test_servers_that_agree_and_every_lie(apis, liar, figure):
             assert said["events"] > 100 and said["listed"] > 0 and said["old_starts"] > 0, said
             figure("verify_kube.events", said["events"])
         for lie, properties in FOUND.items():
-            done, said = verify(apis, liar(lie), seconds=3)
+            done, said = verify(apis, liar(lie), seconds=2)
             assert done.returncode == 1 and said["violations"] > 0, (lie, said)
             blamed = {name for name, n in said["by_property"].items() if n}
             assert blamed & properties and blamed <= properties | {"alive"}, (lie, said["by_property"])
