@@ -1,9 +1,12 @@
 /* fuzz/resource_find.c: documents of an API server's discovery, one a line after the resource's name and each answer's
  * status. The search ends, what it found fits, and its paths can be sent. */
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kfollow/resource_find.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_path(const char *path)
 {

@@ -57,7 +57,7 @@ static void act(void)
     while (resource_next(f.follow, f.now, &action)) {
         switch (action.want) {
         case RESOURCE_WANT_WATCH:
-            check(action.rv > 0);
+            check(action.rv > 0 || action.is_initial);
             open_request(&f.watch, action.id);
             break;
         case RESOURCE_WANT_LIST:
@@ -70,6 +70,10 @@ static void act(void)
             f.watch = f.watch == action.id ? 0 : f.watch;
             f.list = f.list == action.id ? 0 : f.list;
             f.probe = f.probe == action.id ? 0 : f.probe;
+            break;
+        case RESOURCE_WANT_VERSIONS: /* nobody asks for a proof */
+        case RESOURCE_WANT_ANSWER:
+            check(false);
             break;
         case RESOURCE_WANT_RESUME:
             check(action.id == f.watch && f.watch != 0);
@@ -123,7 +127,10 @@ static void step(uint8_t what, uint8_t version, uint8_t which)
         belfry_ignore(resource_on_event(f.follow, f.watch, (enum resource_change)(what % 12), &object, f.now));
         break;
     case 3:
-        belfry_ignore(resource_on_bookmark(f.follow, f.watch, rv, f.now));
+        if (which & 128)
+            resource_on_initial_end(f.follow, f.watch, rv, f.now);
+        else
+            belfry_ignore(resource_on_bookmark(f.follow, f.watch, rv, f.now));
         break;
     case 4:
         resource_on_item(f.follow, f.list, &object, f.now);

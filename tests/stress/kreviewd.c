@@ -186,7 +186,7 @@ static void on_input(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 static void run(const char *servers, const char *cacert, const char *token)
 {
     struct belfry_endpoint *endpoints;
-    struct belfry_tls *tls;
+    struct belfry_tls *tls = NULL;
     struct belfry_dns *dns;
     struct uplink *uplink;
     struct own_token *own;
