@@ -1135,6 +1135,7 @@ static void a_stream_that_was_closed_wants_a_turn(void **state)
     struct worker_stats before, after;
     worker_stats(bed.worker, &before);
     stream_close(bed.worker, a->stream);
+    a->stream = NULL;
     assert_true(worker_wants_turn(bed.worker)); /* until then its watchers take memory */
     bed_run(&bed);
     assert_false(worker_wants_turn(bed.worker));
