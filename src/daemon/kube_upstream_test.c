@@ -104,7 +104,8 @@ static void servers_are_bounded(void **state)
     char urls[1024] = "";
     (void)state;
     for (int i = 0; i <= KUBE_UPSTREAM_MAX; i++)
-        snprintf(urls + strlen(urls), sizeof(urls) - strlen(urls), "%shttp://127.0.0.1:%d", i > 0 ? "," : "", i + 1);
+        snprintf(urls + strlen(urls), sizeof(urls) - strlen(urls), "%s://127.0.0.1:%d", i > 0 ? ",http" : "http",
+                 i + 1);
     expect_wrong(urls, token_path, "more than 16 servers");
 }
 
