@@ -20,7 +20,7 @@
 #include "cli/verify/verify_writer.h"
 
 #define TIER            "127.0.0.1:23790"
-#define WATCHERS_MAX    64
+#define WATCHERS_MAX    VERIFY_KUBE_WATCHERS
 #define SESSIONS_MAX    (1 + WATCHERS_MAX / 2)
 #define HISTORY_MAX     1000000
 #define WINDOW_BYTES    ((size_t)128 << 20)
@@ -446,21 +446,31 @@ static enum belfry_err choose_range(const struct flags *flags, struct belfry_ran
     return BELFRY_OK;
 }
 
-/* NULL: nothing is wrong. */
-static const char *check_flags(const struct flags *flags, const struct belfry_range *range)
+/* What holds for keys and for resources. NULL: nothing is wrong. */
+static const char *check_common_flags(const struct flags *flags, const char *tier)
 {
-    int64_t watchers = flags_number(flags, FLAG_WATCHERS), rate = flags_number(flags, FLAG_WRITE);
-    const char *prefix = flags->value[FLAG_WRITE_PREFIX];
-    if (flags->value[FLAG_REFERENCE] == NULL)
-        return "--reference is missing: the etcd that the tier is compared with";
-    if (strcmp(flags->value[FLAG_REFERENCE], tier_of(flags)) == 0)
+    int64_t watchers = flags_number(flags, FLAG_WATCHERS);
+    if (strcmp(flags->value[FLAG_REFERENCE], tier) == 0)
         return "--reference and --endpoints are the same: there is nothing to compare";
     if (watchers < 1 || watchers > WATCHERS_MAX)
         return "--watchers: from 1 to 64";
-    if (flags_number(flags, FLAG_HISTORY) > HISTORY_MAX)
-        return "--history: at most 1000000";
     if (flags_ms(flags, FLAG_MAX_LAG) < 1000)
         return "--max-lag: at least 1s";
+    return NULL;
+}
+
+/* NULL: nothing is wrong. */
+static const char *check_flags(const struct flags *flags, const struct belfry_range *range)
+{
+    int64_t rate = flags_number(flags, FLAG_WRITE);
+    const char *prefix = flags->value[FLAG_WRITE_PREFIX];
+    if (flags->value[FLAG_REFERENCE] == NULL)
+        return "--reference is missing: the etcd that the tier is compared with";
+    const char *wrong = check_common_flags(flags, tier_of(flags));
+    if (wrong != NULL)
+        return wrong;
+    if (flags_number(flags, FLAG_HISTORY) > HISTORY_MAX)
+        return "--history: at most 1000000";
     if ((rate > 0) != (prefix != NULL))
         return "--write and --write-prefix go together: how many writes a second, and below which keys";
     if (rate > VERIFY_WRITER_RATE_MAX)
@@ -483,14 +493,11 @@ static const char *check_kube_flags(const struct flags *flags, const struct veri
 {
     if (opts->reference == NULL)
         return "--reference is missing: the URL of the API server that the tier is compared with";
-    if (strcmp(opts->reference, opts->tier) == 0)
-        return "--reference and --endpoints are the same: there is nothing to compare";
+    const char *wrong = check_common_flags(flags, opts->tier);
+    if (wrong != NULL)
+        return wrong;
     if (opts->plural == NULL || *opts->plural == '\0')
         return "--kube: group, version and plural, as in v1/pods or apps/v1/deployments";
-    if (opts->n_watchers < 1 || opts->n_watchers > VERIFY_KUBE_WATCHERS)
-        return "--watchers: from 1 to 64";
-    if (opts->max_lag_us < SECOND_US)
-        return "--max-lag: at least 1s";
     if (flags->n_args > 0 || flags_number(flags, FLAG_WRITE) > 0)
         return "--kube compares a resource: there is no KEY, and nothing is written";
     if (opts->access.token != NULL && opts->access.token_file != NULL)

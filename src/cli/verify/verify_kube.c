@@ -29,12 +29,11 @@ struct kube_run {
     struct verify_kube_watcher watchers[VERIFY_KUBE_WATCHERS];
     /* the version of the reference, once a second */
     struct belfry_kube_request *probe; /* under way; NULL: none */
-    int64_t probed_us, answered_us, version, first_version;
+    int64_t probed_us, version, first_version;
     int64_t changed; /* the version of the newest change that the reference has told; 0: none */
     /* LISTING */
     struct verify_kube_list lists[2]; /* of the reference, of the tier */
-    size_t n_same;
-    bool is_compared;
+    size_t n_same;                    /* objects on which both agree */
     char range[VERIFY_RANGE_TEXT];
 };
 
@@ -140,7 +139,6 @@ static enum belfry_next on_probe(struct belfry_kube_request *request, const stru
                  event->err != BELFRY_OK ? event->why : "its lists have no resourceVersion that is a number");
         return BELFRY_MORE; /* it is asked again in a second */
     }
-    run->answered_us = verify_now_us();
     run->version = version;
     if (run->phase == ASKING)
         begin(run);
@@ -241,7 +239,6 @@ static void compare_lists(struct kube_run *run)
     if (run->lists[0].version == 0 || run->lists[1].version == 0)
         return;
     run->n_same = verify_kube_compare(&run->lists[0], &run->lists[1], on_difference, run);
-    run->is_compared = true;
     run_move_to(run, OVER);
 }
 
@@ -263,7 +260,7 @@ static void fill_standing(struct kube_run *run, struct verify_standing *out)
                                     .n_compacted = run->env.n_compacted,
                                     .n_reference_losses = belfry_kube_get_stats(run->reference)->losses,
                                     .n_tier_losses = belfry_kube_get_stats(run->tier)->losses,
-                                    .n_listed = run->is_compared ? run->n_same : 0,
+                                    .n_listed = run->n_same,
                                     .is_kube = true};
     for (size_t i = 0; i < run->opts->n_watchers; i++) {
         const struct verify_kube_watcher *watcher = &run->watchers[i];
