@@ -86,11 +86,8 @@ void kfront_remove(struct kfront *kfront, const struct kube_service *service)
 
 static void refuse(struct exchange *x, uint64_t *count, enum kube_reason reason, const char *why)
 {
-    struct kube_status status;
     (*count)++;
-    kube_status_set(&status, reason, "%s", why);
-    status.retry_after_s = reason == KUBE_SERVICE_UNAVAILABLE || reason == KUBE_TOO_MANY_REQUESTS;
-    kube_answer_status(x, &status);
+    kube_answer_failure(x, reason, why);
 }
 
 /* True: it has been here before, or comes from too far. */

@@ -171,21 +171,13 @@ static void krelay_call_free(struct krelay_call *call)
     free(call);
 }
 
-static void answer_failure(struct exchange *x, enum kube_reason reason, const char *why)
-{
-    struct kube_status status;
-    kube_status_set(&status, reason, "%s", why);
-    status.retry_after_s = reason == KUBE_SERVICE_UNAVAILABLE || reason == KUBE_TOO_MANY_REQUESTS;
-    kube_answer_status(x, &status);
-}
-
 /* A Status, or a cut if the answer has begun. `why` may be the call's text. */
 static void krelay_call_fail(struct krelay_call *call, enum kube_reason reason, const char *why)
 {
     if (call->state == PASSING || call->state == EMPTYING)
         exchange_reset(call->x, NGHTTP2_INTERNAL_ERROR);
     else
-        answer_failure(call->x, reason, why);
+        kube_answer_failure(call->x, reason, why);
     krelay_call_free(call);
 }
 
@@ -195,22 +187,15 @@ static void krelay_call_end_for_memory(struct krelay_call *call)
     krelay_call_fail(call, KUBE_TOO_MANY_REQUESTS, NO_ROOM);
 }
 
-/* Makes room for `n` more bytes, if necessary by ending slower calls of the same client. False: this call must end. */
-static bool krelay_call_make_room(struct krelay_call *call, size_t n)
+static void on_slow_krelay_call(struct relay_holding *slow)
 {
-    struct relay_holding *slow;
-    while (!relay_holding_has_room(&call->holding, n, &slow)) {
-        if (slow == NULL)
-            return false;
-        krelay_call_end_for_memory(belfry_container(slow, struct krelay_call, holding));
-    }
-    return true;
+    krelay_call_end_for_memory(belfry_container(slow, struct krelay_call, holding));
 }
 
 /* False: the call has ended. */
 static bool krelay_call_keep(struct krelay_call *call, struct belfry_buf *buf, struct belfry_bytes bytes)
 {
-    if (!krelay_call_make_room(call, bytes.len)) {
+    if (!relay_holding_make_room(&call->holding, bytes.len, on_slow_krelay_call)) {
         krelay_call_end_for_memory(call);
         return false;
     }
@@ -686,7 +671,8 @@ static enum belfry_err krelay_call_take_head(struct krelay_call *call, const str
         err = fields_add(&call->asked, belfry_bytes_str("if-none-match"), krelay_doc_etag(call->copy));
     if (err != BELFRY_OK)
         return err;
-    if (!krelay_call_make_room(call, call->target.cap + fields_bytes(&call->asked) + call->key.cap))
+    if (!relay_holding_make_room(&call->holding, call->target.cap + fields_bytes(&call->asked) + call->key.cap,
+                                 on_slow_krelay_call))
         return BELFRY_ERR_AGAIN;
     krelay_call_count(call);
     return BELFRY_OK;
@@ -700,7 +686,7 @@ void krelay_begin(struct krelay *krelay, struct exchange *x, const struct exchan
     struct krelay_call *call = has_room ? krelay_call_create(krelay, x, head, judged->lasts) : NULL;
     if (call == NULL) {
         krelay->stats.refused++;
-        answer_failure(x, KUBE_TOO_MANY_REQUESTS, has_room ? NO_MEMORY : OVER_SHARE);
+        kube_answer_failure(x, KUBE_TOO_MANY_REQUESTS, has_room ? NO_MEMORY : OVER_SHARE);
         return;
     }
     krelay->stats.passed[judged->kind]++;

@@ -30,6 +30,14 @@ void kube_answer_status(struct exchange *x, const struct kube_status *status)
     belfry_buf_fini(&body);
 }
 
+void kube_answer_failure(struct exchange *x, enum kube_reason reason, const char *why)
+{
+    struct kube_status status;
+    kube_status_set(&status, reason, "%s", why);
+    status.retry_after_s = reason == KUBE_SERVICE_UNAVAILABLE || reason == KUBE_TOO_MANY_REQUESTS;
+    kube_answer_status(x, &status);
+}
+
 void kube_answer_json(struct exchange *x, struct belfry_bytes type, struct belfry_bytes etag, struct belfry_bytes body)
 {
     struct belfry_http_field fields[] = {field("content-type", type), field("vary", belfry_bytes_str("Accept")),

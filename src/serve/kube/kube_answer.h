@@ -14,6 +14,9 @@
 /* The last word: the Status with its code, and Retry-After when it has one. Without memory for its text: the code. */
 void kube_answer_status(struct exchange *x, const struct kube_status *status);
 
+/* The last word: a Status of this reason. 429 and 503 say that it may be tried again after a second. */
+void kube_answer_failure(struct exchange *x, enum kube_reason reason, const char *why);
+
 /* The last word: 200 and JSON. etag empty: none. */
 void kube_answer_json(struct exchange *x, struct belfry_bytes type, struct belfry_bytes etag, struct belfry_bytes body);
 

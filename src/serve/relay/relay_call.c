@@ -205,22 +205,15 @@ static void relay_call_end_for_memory(struct relay_call *call)
     relay_call_fail(call, BELFRY_GRPC_UNAVAILABLE, NO_ROOM);
 }
 
-/* Makes room for `n` more bytes, if necessary by ending slower calls of the same client. False: this call must end. */
-static bool relay_call_make_room(struct relay_call *call, size_t n)
+static void on_slow_relay_call(struct relay_holding *slow)
 {
-    struct relay_holding *slow;
-    while (!relay_holding_has_room(&call->holding, n, &slow)) {
-        if (slow == NULL)
-            return false;
-        relay_call_end_for_memory(belfry_container(slow, struct relay_call, holding));
-    }
-    return true;
+    relay_call_end_for_memory(belfry_container(slow, struct relay_call, holding));
 }
 
 /* False: the call has ended. */
 static bool relay_call_keep(struct relay_call *call, struct belfry_buf *buf, struct belfry_bytes bytes)
 {
-    if (!relay_call_make_room(call, bytes.len)) {
+    if (!relay_holding_make_room(&call->holding, bytes.len, on_slow_relay_call)) {
         relay_call_end_for_memory(call);
         return false;
     }
@@ -636,7 +629,7 @@ static enum belfry_err relay_call_begin_answer(struct relay_call *call)
 static void relay_call_answer(struct relay_call *call, struct belfry_buf *response, enum call_state to)
 {
     call->response = *response;
-    if (!relay_call_make_room(call, call->response.cap)) {
+    if (!relay_holding_make_room(&call->holding, call->response.cap, on_slow_relay_call)) {
         relay_call_end_for_memory(call);
         return;
     }
@@ -844,7 +837,7 @@ static enum belfry_err relay_call_take_head(struct relay_call *call, const struc
     }
     if (err != BELFRY_OK)
         return err;
-    if (!relay_call_make_room(call, relay_call_head_bytes(call)))
+    if (!relay_holding_make_room(&call->holding, relay_call_head_bytes(call), on_slow_relay_call))
         return BELFRY_ERR_AGAIN;
     relay_call_count(call);
     return call->request.kind == RELAY_UNKNOWN ? relay_call_take_turn(call) : BELFRY_OK; /* its server may send first */

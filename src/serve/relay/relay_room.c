@@ -73,3 +73,14 @@ bool relay_holding_has_room(const struct relay_holding *holding, size_t n, struc
         *out_slow = slowest;
     return false;
 }
+
+bool relay_holding_make_room(struct relay_holding *holding, size_t n, void (*end)(struct relay_holding *slow))
+{
+    struct relay_holding *slow;
+    while (!relay_holding_has_room(holding, n, &slow)) {
+        if (slow == NULL)
+            return false;
+        end(slow);
+    }
+    return true;
+}

@@ -47,4 +47,9 @@ void relay_holding_progress(struct relay_holding *holding);
 /* True: it may hold `n` more bytes. False: *out_slow must end, and then ask again; NULL: there is no room. */
 bool relay_holding_has_room(const struct relay_holding *holding, size_t n, struct relay_holding **out_slow);
 
+/* Makes room for `n` more bytes, if necessary by ending slower calls of the same client. `end` ends such a call, and
+ * its holding with it. False: there is no room, and this call must end. */
+BELFRY_NODISCARD bool relay_holding_make_room(struct relay_holding *holding, size_t n,
+                                              void (*end)(struct relay_holding *slow));
+
 #endif
