@@ -13,6 +13,7 @@
 #include "storm/etcd.h"
 #include "storm/feed.h"
 #include "storm/house.h"
+#include "storm/origin.h"
 #include "storm/verdict.h"
 #include "support/refuse.h"
 
@@ -237,7 +238,7 @@ static void begin_fault(void)
     if (day.fault->what == DAY_CUT)
         feed_cut(EVLOG_CUT_REWRITTEN);
     else if (day.fault->what == DAY_SILENT)
-        etcd_set_fault(ETCD_SILENT);
+        origin_set_fault(ORIGIN_SILENT);
 }
 
 /* Without what is kept up to a bound of its own: the log, and decoded objects. */

@@ -17,6 +17,7 @@
 #include "storm/etcd.h"
 #include "storm/feed.h"
 #include "storm/janitor.h"
+#include "storm/origin.h"
 #include "storm/reader.h"
 #include "storm/threads.h"
 #include "storm/verdict.h"
@@ -322,7 +323,7 @@ void house_close(void)
     tickets_fini(&house.tickets);
     hosts_fini(&house.hosts);
     config_fini(&house.config);
-    etcd_close();
+    origin_close();
     janitor_remove(house.folder);
 }
 
@@ -424,7 +425,7 @@ void house_turn(void)
 {
     size_t part = choose(house.choices, (uint32_t)threads_count() + PARTS);
     if (part == threads_count() + PART_ETCD)
-        (void)etcd_turn();
+        (void)origin_turn();
     else if (part == threads_count() + PART_FEED)
         feed_turn();
     else
@@ -438,13 +439,13 @@ void house_round(void)
     for (int n = 0; n < READS && part_turn(threads_count() + PART_READER); n++)
         continue;
     feed_turn();
-    house.is_busy = etcd_turn() || reader_is_busy();
+    house.is_busy = origin_turn() || reader_is_busy();
 }
 
 uint64_t house_due(void)
 {
     uint64_t due_ms = house.is_busy ? 0 : belfry_min_time(threads_due(), threads_loop_due(&house.loop));
-    return belfry_min_time(due_ms, belfry_min_time(etcd_due(), feed_due()));
+    return belfry_min_time(due_ms, belfry_min_time(origin_due(), feed_due()));
 }
 
 void house_refuse(size_t n)

@@ -14,6 +14,7 @@
 #include "storm/etcd.h"
 #include "storm/feed.h"
 #include "storm/house.h"
+#include "storm/origin.h"
 #include "storm/rogue.h"
 #include "storm/verdict.h"
 #include "support/refuse.h"
@@ -60,11 +61,12 @@ static void act_fault(void)
         break;
     case 4:
     case 5:
-        etcd_set_fault(etcd_fault() != ETCD_WELL ? ETCD_WELL : (enum etcd_fault)choose(choices, ETCD_AWAY + 1));
+        origin_set_fault(origin_fault() != ORIGIN_WELL ? ORIGIN_WELL
+                                                       : (enum origin_fault)choose(choices, ORIGIN_AWAY + 1));
         break;
     case 6:
     case 7:
-        etcd_strike((enum etcd_blow)choose(choices, ETCD_BLOWS));
+        origin_strike((enum origin_blow)choose(choices, ORIGIN_BLOWS));
         break;
     case 8:
         feed_set_stale(choose(choices, 2) == 0);
@@ -131,8 +133,8 @@ static void let_pass(void)
 
 static void heal(void)
 {
-    etcd_set_fault(ETCD_WELL);
-    etcd_strike(ETCD_DROP); /* calls that it was silent about end */
+    origin_set_fault(ORIGIN_WELL);
+    origin_strike(ORIGIN_DROP); /* calls that it was silent about end */
     feed_set_stale(false);
     for (size_t i = 0; i < ROGUES; i++)
         rogue_close(&run.rogues[i]);
