@@ -6,8 +6,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "daemon/ingest_thread.h"
-#include "follow/ingest.h"
 #include "storm/verdict.h"
 #include "wire/write.h"
 
@@ -23,11 +21,9 @@ struct key_state {
     uint8_t kv[VALUE_MAX + 256]; /* as it is */
 };
 
-struct ingest_thread {
-    struct ingest_thread_opts opts;
+struct feed {
+    struct feed_opts opts;
     struct ingest *ingest;
-    struct belfry_list lost;   /* of history_reader_job.node */
-    struct belfry_list points; /* of readpoint_ask.node */
     int64_t head;
     bool stale;
     size_t n_ledger;
@@ -36,16 +32,23 @@ struct ingest_thread {
     uint8_t raw[EVENTS_MAX][VALUE_MAX + 512];
 };
 
-static struct ingest_thread *feed; /* of the run; NULL: none */
+static struct feed *feed; /* of the run; NULL: none */
 
-static struct belfry_wire_header header_at(int64_t rev)
+void feed_object_key(struct belfry_bytes name, char *to, size_t room)
+{
+    snprintf(to, room, "%s%.*s", feed->opts.is_kube ? "ns/" : FEED_OBJECTS, (int)name.len, name.data);
+}
+
+struct belfry_wire_header feed_header(int64_t rev)
 {
     return (struct belfry_wire_header){.cluster_id = 7, .member_id = 8, .raft_term = 9, .revision = rev};
 }
 
 void feed_key(unsigned key, char *to, size_t room)
 {
-    if (key < FEED_WIDGETS)
+    if (feed->opts.is_kube)
+        snprintf(to, room, "ns/w%u", key % 8);
+    else if (key < FEED_WIDGETS)
         snprintf(to, room, "/%c/k%u", key < FEED_WATCHED ? 'a' : 'b', key % 8);
     else if (key < FEED_CRD)
         snprintf(to, room, FEED_OBJECTS "w%u", key % 8);
@@ -53,34 +56,20 @@ void feed_key(unsigned key, char *to, size_t room)
         snprintf(to, room, "/crds/gadgets");
 }
 
-/* ---- what is said of upstream ---- */
-
-static void fill_status(struct driver_status *out)
-{
-    *out = (struct driver_status){.standing = feed->stale ? DRIVER_STALE : DRIVER_READY,
-                                  .state = UPSTREAM_LIVE,
-                                  .revision = feed->head,
-                                  .committed = ingest_committed(feed->ingest),
-                                  .upstream_revision = feed->head,
-                                  .past = ingest_past(feed->ingest),
-                                  .identity = header_at(feed->head)};
-    snprintf(out->version, sizeof(out->version), "3.5.99");
-    snprintf(out->reason, sizeof(out->reason), "%s", feed->stale ? "upstream is silent" : "");
-}
-
 static void tell(void)
 {
-    struct driver_status status;
-    fill_status(&status);
-    standing_publish(feed->opts.standing, feed->head, belfry_clock_ns());
-    standing_set(feed->opts.standing, &status);
-    feed->opts.wake(feed->opts.user);
+    feed->opts.tell(feed->opts.user);
 }
 
 void feed_set_stale(bool stale)
 {
     feed->stale = stale;
     tell();
+}
+
+bool feed_is_stale(void)
+{
+    return feed->stale;
 }
 
 /* ---- writing ---- */
@@ -91,10 +80,23 @@ static size_t fill(char *to, size_t len)
     return len;
 }
 
-static size_t write_widget(struct choices *choices, enum feed_manner manner, char *to, size_t room)
+/* What etcd stores has no name and no revision in it; the API server adds them. */
+static size_t write_widget_head(unsigned key, int64_t rev, char *to, size_t room)
+{
+    if (!feed->opts.is_kube)
+        return (size_t)snprintf(to, room, "{\"metadata\":{");
+    return (size_t)snprintf(
+        to, room,
+        "{\"apiVersion\":\"demo.example.com/v1\",\"kind\":\"Widget\",\"metadata\":{\"name\":\"w%u\","
+        "\"namespace\":\"ns\",\"uid\":\"u%lld\",\"resourceVersion\":\"%lld\",",
+        key % 8, (long long)feed->keys[key].create_rev, (long long)rev);
+}
+
+static size_t write_widget(struct choices *choices, enum feed_manner manner, unsigned key, int64_t rev, char *to,
+                           size_t room)
 {
     static const char *const apps[] = {"web", "db", "", "\\u00e4\\n\\\""};
-    switch (manner == FEED_ANY ? choose(choices, 12) : UINT32_MAX) {
+    switch (manner == FEED_ANY && !feed->opts.is_kube ? choose(choices, 12) : UINT32_MAX) {
     case 0: /* broken */
         return (size_t)snprintf(to, room, "{\"metadata\":{\"labels\":{\"app\":");
     case 1:
@@ -104,9 +106,10 @@ static size_t write_widget(struct choices *choices, enum feed_manner manner, cha
     default:
         break;
     }
-    int n = snprintf(to, room, "{\"metadata\":{\"labels\":{\"app\":\"%s\"}},\"spec\":{\"node\":\"n%u\",\"pad\":\"",
-                     apps[choose(choices, 4)], choose(choices, 3));
-    size_t len = (size_t)n + fill(to + n, choose_rarely(choices, 8) ? choose(choices, 40000) : choose(choices, 64));
+    size_t len = write_widget_head(key, rev, to, room);
+    len += (size_t)snprintf(to + len, room - len, "\"labels\":{\"app\":\"%s\"}},\"spec\":{\"node\":\"n%u\",\"pad\":\"",
+                            apps[choose(choices, 4)], choose(choices, 3));
+    len += fill(to + len, choose_rarely(choices, 8) ? choose(choices, 40000) : choose(choices, 64));
     return len + (size_t)snprintf(to + len, room - len, "\"}}");
 }
 
@@ -123,13 +126,14 @@ static size_t write_definition(struct choices *choices, char *to, size_t room)
         scopes[choose(choices, 3)], 1 + choose(choices, 2), choose_rarely(choices, 4) ? "}" : "");
 }
 
-static size_t write_value(struct choices *choices, enum feed_manner manner, unsigned key, char *to, size_t room)
+static size_t write_value(struct choices *choices, enum feed_manner manner, unsigned key, int64_t rev, char *to,
+                          size_t room)
 {
     if (key < FEED_WATCHED)
         return fill(to, choose(choices, 100));
     if (key < FEED_WIDGETS)
         return fill(to, choose_rarely(choices, 6) ? choose(choices, VALUE_MAX) : choose(choices, 300));
-    return key < FEED_CRD ? write_widget(choices, manner, to, room) : write_definition(choices, to, room);
+    return key < FEED_CRD ? write_widget(choices, manner, key, rev, to, room) : write_definition(choices, to, room);
 }
 
 static void note(int64_t rev, unsigned key, bool is_delete)
@@ -151,7 +155,7 @@ static struct belfry_wire_event write_event(struct choices *choices, enum feed_m
     if (!event.is_delete) {
         event.kv.create_rev = state->create_rev = state->exists ? state->create_rev : rev;
         event.kv.version = state->version = state->exists ? state->version + 1 : 1;
-        event.kv.value = belfry_bytes_of(value, write_value(choices, manner, key, value, sizeof(value)));
+        event.kv.value = belfry_bytes_of(value, write_value(choices, manner, key, rev, value, sizeof(value)));
         state->len = belfry_write_kv_size(&event.kv);
         belfry_write_kv(&event.kv, state->kv);
     }
@@ -178,22 +182,23 @@ static void publish(const struct ingest_revision *revision)
 
 void feed_write(struct choices *choices, enum feed_manner manner)
 {
+    bool is_kube = feed->opts.is_kube; /* a change has a resourceVersion of its own */
     unsigned n_keys = manner == FEED_ANY ? FEED_KEYS : FEED_CRD;
     struct belfry_wire_event events[EVENTS_MAX];
-    size_t n = choose_rarely(choices, 4) ? 1 + choose(choices, EVENTS_MAX) : 1;
-    unsigned key = choose(choices, n_keys);
+    size_t n = !is_kube && choose_rarely(choices, 4) ? 1 + choose(choices, EVENTS_MAX) : 1;
+    unsigned key = is_kube ? FEED_WIDGETS + choose(choices, 8) : choose(choices, n_keys);
     int64_t rev = feed->head + 1;
     for (size_t i = 0; i < n; i++, key = (key + 7) % n_keys)
         events[i] = write_event(choices, manner, key, rev, feed->raw[i]);
-    publish(&(struct ingest_revision){.rev = rev, .events = events, .n = n, .header = header_at(rev)});
+    publish(&(struct ingest_revision){.rev = rev, .events = events, .n = n, .header = feed_header(rev)});
     feed->head = rev;
     tell();
 }
 
 void feed_cut(enum evlog_cut_why why)
 {
-    struct belfry_wire_header header = header_at(feed->head);
-    struct store *store = feed->opts.driver.store;
+    struct belfry_wire_header header = feed_header(feed->head);
+    struct store *store = feed->opts.store;
     enum belfry_err err = store->api->fresh(store);
     for (size_t i = 0; i < FEED_KEYS && err == BELFRY_OK; i++) {
         struct belfry_wire_kv kv;
@@ -209,39 +214,17 @@ void feed_cut(enum evlog_cut_why why)
     tell();
 }
 
-static void answer_lost(enum belfry_err err)
-{
-    for (struct belfry_list *node; (node = belfry_list_pop(&feed->lost)) != NULL;) {
-        struct history_reader_job *job = belfry_container(node, struct history_reader_job, node);
-        history_reader_answer(job, err, NULL, err == BELFRY_ERR_COMPACTED ? job->oldest : 0);
-    }
-}
-
-static void answer_points(enum belfry_err err)
-{
-    for (struct belfry_list *node; (node = belfry_list_pop(&feed->points)) != NULL;) {
-        struct readpoint_ask *ask = belfry_container(node, struct readpoint_ask, node);
-        atomic_store(&ask->sent, true);
-        ask->err = err;
-        ask->rev = ingest_committed(feed->ingest);
-        ask->past = ingest_past(feed->ingest);
-        ask->told(ask);
-    }
-}
-
 void feed_turn(void)
 {
     uint64_t now = belfry_clock_ms();
     ingest_drained(feed->ingest, now);
     ingest_tick(feed->ingest, now);
-    answer_lost(BELFRY_ERR_COMPACTED);
-    if (!feed->stale)
-        answer_points(BELFRY_OK);
+    feed->opts.answer(feed->opts.user);
 }
 
 uint64_t feed_due(void)
 {
-    return belfry_list_empty(&feed->lost) ? ingest_due(feed->ingest) : 0;
+    return feed->opts.is_asked(feed->opts.user) ? 0 : ingest_due(feed->ingest);
 }
 
 int64_t feed_head(void)
@@ -264,12 +247,12 @@ const struct feed_entry *feed_next(size_t *at, int64_t rev, enum feed_keys keys)
     return NULL;
 }
 
-/* ---- in the place of daemon/ingest_thread.c ---- */
+/* ---- beginning and end ---- */
 
-enum belfry_err ingest_thread_start(const struct ingest_thread_opts *opts, struct ingest_thread **out)
+struct ingest *feed_begin(const struct feed_opts *opts)
 {
-    struct ingest_opts ingest = {.store = opts->driver.store,
-                                 .evlog = opts->driver.evlog,
+    struct ingest_opts ingest = {.store = opts->store,
+                                 .evlog = opts->evlog,
                                  .extent_bytes = EXTENT_BYTES,
                                  .trim_rows = TRIM_ROWS,
                                  .whole_scope = true};
@@ -278,52 +261,14 @@ enum belfry_err ingest_thread_start(const struct ingest_thread_opts *opts, struc
     verdict_must(feed != NULL, "the feed");
     feed->opts = *opts;
     feed->head = 1;
-    belfry_list_init(&feed->lost);
-    belfry_list_init(&feed->points);
     verdict_must(ingest_create(&ingest, &feed->ingest) == BELFRY_OK && ingest_open(feed->ingest, &warm) == BELFRY_OK,
                  "ingest");
-    feed_cut(EVLOG_CUT_START);
-    *out = feed;
-    return BELFRY_OK;
+    return feed->ingest;
 }
 
-void ingest_thread_stop(struct ingest_thread *ingest)
+void feed_end(void)
 {
-    if (ingest == NULL)
-        return;
-    answer_lost(BELFRY_ERR_CANCELED);
-    answer_points(BELFRY_ERR_CANCELED);
-    ingest_destroy(ingest->ingest);
-    ingest->ingest = NULL;
-}
-
-void ingest_thread_destroy(struct ingest_thread *ingest)
-{
-    free(ingest);
+    ingest_destroy(feed->ingest);
+    free(feed);
     feed = NULL;
-}
-
-void ingest_thread_backfill(struct ingest_thread *ingest, struct history_reader_job *job)
-{
-    if (ingest->ingest == NULL)
-        history_reader_answer(job, BELFRY_ERR_CANCELED, NULL, 0);
-    else
-        belfry_list_append(&ingest->lost, &job->node);
-}
-
-void ingest_thread_post(struct ingest_thread *ingest, struct mail *mail)
-{
-    mail->open(mail, ingest->ingest == NULL ? NULL : ingest);
-}
-
-void ingest_thread_read_point(struct ingest_thread *ingest, struct readpoint_ask *ask)
-{
-    belfry_list_append(&ingest->points, &ask->node);
-}
-
-void ingest_thread_numbers(struct ingest_thread *ingest, struct ingest_thread_numbers *out)
-{
-    *out = (struct ingest_thread_numbers){.log_oldest = evlog_oldest(ingest->opts.driver.evlog),
-                                          .log_bytes = evlog_bytes(ingest->opts.driver.evlog)};
-    fill_status(&out->status);
 }

@@ -13,6 +13,7 @@
 #include "net/tls_tickets.h"
 #include "serve/sse/tickets.h"
 #include "server/inbound.h"
+#include "storm/apiserver.h"
 #include "storm/clock.h"
 #include "storm/etcd.h"
 #include "storm/feed.h"
@@ -57,6 +58,7 @@ static struct {
 
 static struct {
     struct choices *choices;
+    bool is_kube;
     char folder[80], socket[96], cache[96];
     struct config config;
     uv_loop_t loop; /* the front's */
@@ -184,6 +186,16 @@ static void add_doors(struct command_line *line)
         add_door(line, "http", "rights=upstream");
 }
 
+/* In front of Kubernetes each client is asked about, at every door. */
+static void add_kube_doors(struct command_line *line)
+{
+    add_door(line, "http", "");
+    add_tls_door(line, true, "");
+    add_tls_door(line, false, "");
+    add_door(line, "http", "read-only");
+    add_door(line, "http", BALANCERS);
+}
+
 static void shrink(struct config *config)
 {
     static const size_t memories[] = {512 << 10, 1 << 20, 4 << 20, 64 << 20};
@@ -223,11 +235,15 @@ static void load_config(void (*add_all_doors)(struct command_line *line))
     enum config_do what;
     memset(&line, 0, sizeof(line));
     add(&line, "belfryd");
-    add(&line, "--upstream=unix://%s", house.socket);
+    add(&line, "--upstream%s=unix://%s", house.is_kube ? "-kube" : "", house.socket);
     add(&line, "--cache-dir=%s", house.cache);
     add(&line, "--name=storm");
-    add(&line, "--resources=%s", ground.widgets);
-    add(&line, "--resources=crds-under=/crds/");
+    if (house.is_kube) {
+        add(&line, "--follow=widgets.demo.example.com");
+    } else {
+        add(&line, "--resources=%s", ground.widgets);
+        add(&line, "--resources=crds-under=/crds/");
+    }
     add_all_doors(&line);
     verdict_must(config_load(line.n, line.argv, stderr, stderr, &house.config, &what) == BELFRY_OK, "configuration");
 }
@@ -255,14 +271,14 @@ static void make_place(struct choices *choices)
     house.log = (struct belfry_log){.line = on_line, .level = BELFRY_LOG_DEBUG};
     snprintf(house.folder, sizeof(house.folder), "%s/run-XXXXXX", ground.folder); /* one that failed left its own */
     verdict_must(mkdtemp(house.folder) != NULL, house.folder);
-    snprintf(house.socket, sizeof(house.socket), "%s/etcd", house.folder);
+    snprintf(house.socket, sizeof(house.socket), "%s/upstream", house.folder);
     snprintf(house.cache, sizeof(house.cache), "%s/cache", house.folder);
 }
 
 static void start_tier(struct choices *choices)
 {
     char why[512];
-    etcd_open(house.socket, choices);
+    house.is_kube ? apiserver_open(house.socket, choices) : etcd_open(house.socket, choices);
     verdict_must(uv_loop_init(&house.loop) == 0 && mailbox_create(&house.loop, &house, &house.box) == BELFRY_OK,
                  "the front");
     hosts_init(&house.hosts, NULL);
@@ -283,10 +299,18 @@ static void start_tier(struct choices *choices)
 void house_open(struct choices *choices)
 {
     make_place(choices);
-    load_config(add_doors);
+    house.is_kube = choose_rarely(choices, 3);
+    load_config(house.is_kube ? add_kube_doors : add_doors);
     shrink(&house.config);
     choose_shares(&house.config);
     start_tier(choices);
+    if (house.is_kube)
+        house_round(); /* the workers learn of the resource; without memory they would relay it for good */
+}
+
+bool house_is_kube(void)
+{
+    return house.is_kube;
 }
 
 static void add_plain_doors(struct command_line *line)
@@ -349,6 +373,8 @@ bool house_door_is_healthy(size_t door)
     if (house_door_is_admin(door))
         return false;
     const struct listen_policy *policy = &house.config.listen[door].policy;
+    if (house.is_kube)
+        return listen_policy_writes(policy);
     return (policy->dialects & DIALECT_GRPC) != 0 && policy->rights != LISTEN_RIGHTS_UPSTREAM;
 }
 

@@ -1,7 +1,8 @@
 /* tests/storm/house.h
  *
  * house: the server under attack: a whole tier (daemon/tier.h) with its workers and the admin address, in one thread
- * and without sockets that listen. The run hands connections over and decides who takes the next turn.
+ * and without sockets that listen. The run hands connections over and decides who takes the next turn. The tier stands
+ * in front of etcd (etcd.h) or in front of Kubernetes' API server (apiserver.h).
  *
  * Its pools are small, and its configuration is chosen; or both are those of a small machine.
  *
@@ -25,6 +26,7 @@ void house_clear(void);   /* removes them */
 
 /* `choices` decide the configuration and later the turns; lent until house_close(). */
 void house_open(struct choices *choices);
+bool house_is_kube(void); /* in front of Kubernetes' API server */
 
 /* The same with the defaults of belfryd on a machine with HOUSE_WORKERS processors, HOUSE_MEMORY bytes and HOUSE_FILES
  * descriptors; only the log is small, so that it is full within the first hour, and memory at its level. `change` may
@@ -43,7 +45,8 @@ void house_close(void);
 size_t house_doors(void);
 bool house_door_is_tls(size_t door);
 bool house_door_is_admin(size_t door);
-bool house_door_is_healthy(size_t door); /* a client with ETCD_ROOT may watch and get there, with auth on or off */
+/* A client with ETCD_ROOT may watch and get there, with auth on or off; in front of Kubernetes, and write. */
+bool house_door_is_healthy(size_t door);
 
 bool house_door_has_kube(size_t door);
 bool house_door_is_proxied(size_t door); /* connections come from a balancer, which names the client */

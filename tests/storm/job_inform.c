@@ -2,10 +2,10 @@
  * which the server ends after the time that the informer has asked for. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "storm/objects.h"
 #include "storm/reading.h"
 #include "storm/user.h"
 #include "storm/verdict.h"
@@ -78,41 +78,11 @@ static void inform_act(struct user *user)
     user->next_ms = state->ends_ms + 1;
 }
 
-/* The text after `name` up to the next quote. */
-static struct belfry_bytes text_after(struct belfry_bytes in, const char *name)
-{
-    const char *at = memmem(in.data, in.len, name, strlen(name));
-    if (at == NULL)
-        return belfry_bytes_of("", 0);
-    at += strlen(name);
-    const char *end = memchr(at, '"', in.len - (size_t)(at - (const char *)in.data));
-    return belfry_bytes_of(at, end == NULL ? 0 : (size_t)(end - at));
-}
-
-static int64_t revision_in(const struct user *user, struct belfry_bytes in)
-{
-    struct belfry_bytes text = text_after(in, "\"resourceVersion\":\"");
-    if (text.len == 0)
-        verdict_fail("%s: no resourceVersion in %.*s", user->peer.who, (int)(in.len < 200 ? in.len : 200), in.data);
-    return strtoll((const char *)text.data, NULL, 10);
-}
-
-/* The list's own comes after its items. */
-static int64_t revision_of_list(const struct user *user, struct belfry_bytes list)
-{
-    static const char end[] = "],\"metadata\":";
-    const char *at = memmem(list.data, list.len, end, sizeof(end) - 1);
-    if (at == NULL)
-        verdict_fail("%s: a list that is not whole", user->peer.who);
-    size_t before = (size_t)(at - (const char *)list.data);
-    return revision_in(user, belfry_bytes_of(at, list.len - before));
-}
-
 static void inform_line(struct user *user, struct belfry_bytes line)
 {
     struct inform_state *state = user->state;
-    struct belfry_bytes type = text_after(line, "\"type\":\"");
-    int64_t rev = revision_in(user, line);
+    struct belfry_bytes type = objects_text(line, "\"type\":\"");
+    int64_t rev = objects_revision(user->peer.who, line);
     if (belfry_bytes_equal(type, belfry_bytes_str("ERROR")))
         verdict_fail("%s: %.*s", user->peer.who, (int)(line.len < 300 ? line.len : 300), line.data);
     if (rev == state->from_rev)
@@ -122,7 +92,7 @@ static void inform_line(struct user *user, struct belfry_bytes line)
     if (belfry_bytes_equal(type, belfry_bytes_str("BOOKMARK")))
         reading_move(&state->reading, rev + 1, "a bookmark at");
     else
-        reading_take_object(&state->reading, rev, text_after(line, "\"name\":\""),
+        reading_take_object(&state->reading, rev, objects_text(line, "\"name\":\""),
                             belfry_bytes_equal(type, belfry_bytes_str("DELETED")));
     state->rev = rev;
     user->tally->objects++;
@@ -150,7 +120,7 @@ static void inform_end(struct user *user, struct peer_call *call)
         verdict_fail("%s: stream %u ends with status %d: %.*s", user->peer.who, call->id, call->status,
                      (int)belfry_buf_len(&call->in), belfry_buf_bytes(&call->in).data);
     if (call->what == INFORM_LIST) {
-        state->rev = revision_of_list(user, belfry_buf_bytes(&call->in));
+        state->rev = objects_list_revision(user->peer.who, belfry_buf_bytes(&call->in));
         state->is_listed = true;
         user->tally->lists++;
     } else {

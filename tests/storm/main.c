@@ -32,6 +32,7 @@ static const char usage[] =
     "upstream. A run follows from its seed. A finding ends the program and names the seed.\n"
     "\n"
     "  belfry-storm [--seeds N] [--first S] [--time SECONDS] [--steps M] [--twice] [--record FOLDER]\n"
+    "  belfry-storm --self-test [--first S]\n"
     "  belfry-storm --normal [--hours H] [--seeds N] [--first S]\n"
     "  belfry-storm --normal --self-test [--first S]\n"
     "\n"
@@ -46,7 +47,7 @@ static const char usage[] =
     "  --twice          make each run twice, and compare\n"
     "  --record FOLDER  store the choices of each run there, as an input of the fuzz target storm\n"
     "  --hours H        of a run in normal use (24)\n"
-    "  --self-test      what is made wrong in normal use must be found\n"
+    "  --self-test      what is made wrong, in front of Kubernetes or in normal use, must be found\n"
     "\n"
     "With STORM_LOG set, the server's log lines are shown.\n";
 
@@ -120,8 +121,6 @@ static struct args read_args(int argc, char **argv)
         fail_usage("what is this", argv[optind]);
     if (args.hours < 1 || args.hours > DAY_HOURS_MAX)
         fail_usage("--hours", "1 to 96");
-    if (args.is_self_test && !args.is_normal)
-        fail_usage("--self-test", "it goes with --normal");
     args.seeds = args.seeds != 0 ? args.seeds : args.is_normal ? 1 : 100;
     return args;
 }
@@ -194,6 +193,9 @@ static void show(const struct run_tally *t, uint64_t first)
            " lists; Server-Sent Events %" PRIu64 " streams; memory refused %" PRIu64 " times\n",
            t->events, t->gets, t->reconnects, t->relayed, t->questions, t->kube_watches, t->lists, t->pages,
            t->refusals_of_memory);
+    printf("figure: storm: %" PRIu64 " of the runs in front of Kubernetes: clients received %" PRIu64
+           " relayed answers and lines\n",
+           t->kube_runs, t->echoes);
 }
 
 static void storm(const struct args *args)
@@ -250,7 +252,7 @@ int main(int argc, char **argv)
     chance_begin(0); /* certificates, too, are the same in each process */
     house_prepare();
     if (args.is_self_test)
-        missed = mutants_run(args.first);
+        missed = args.is_normal ? mutants_run_days(args.first) : mutants_run_storms(args.first);
     else if (args.is_normal)
         normal_use(&args);
     else

@@ -7,11 +7,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "storm/apiserver.h"
 #include "storm/day.h"
+#include "storm/run.h"
 #include "storm/verdict.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define HOURS        2
+#define STORMS       40 /* of which some are in front of Kubernetes, */
+#define STEPS        600
 #define SAID_MAX     4096
 
 static void lower_calls(struct config *config)
@@ -59,7 +63,7 @@ static void shorten_idle(struct config *config)
     config->max_connections = 50;
 }
 
-static const struct day_fault mutants[] = {
+static const struct day_fault days[] = {
     {.name = "few relayed calls", .finds = "grpc-status 8", .change = lower_calls, .full = 100},
     {.name = "few watchers", .finds = "is canceled", .change = lower_watchers, .full = 100},
     {.name = "few connections", .finds = "closed the connection", .change = lower_connections, .full = 100},
@@ -73,14 +77,44 @@ static const struct day_fault mutants[] = {
     {.name = "upstream is silent", .finds = "", .what = DAY_SILENT},
     {.name = "memory leaks", .finds = "bytes are in use", .what = DAY_LEAK}};
 
-/* In the child: its finding goes to the pipe. */
-static void mutant_live(const struct day_fault *mutant, uint64_t seed, int to)
+static const struct storm_mutant {
+    const char *name, *finds;
+    enum apiserver_wrong wrong;
+} storms[] = {{"answers are swapped", "not its own", APISERVER_SWAPS},
+              {"answers end early", "an answer of", APISERVER_SHORT},
+              {"a write is sent twice", "is carried out twice", APISERVER_TWICE},
+              {"a right does not end", "after the right was lost", APISERVER_LENIENT}};
+
+static void live_day(const void *mutant, uint64_t seed)
 {
     struct day_tally tally = {0};
     struct choices choices = choices_of_seed(seed);
+    day_run(&choices, seed, HOURS, mutant, &tally);
+}
+
+static void live_storms(const void *mutant, uint64_t seed)
+{
+    const struct storm_mutant *storm = mutant;
+    struct run_tally tally = {0};
+    apiserver_set_wrong(storm->wrong);
+    for (uint64_t i = 0; i < STORMS; i++) {
+        struct choices choices = choices_of_seed(seed + i);
+        run_storm(&choices, seed + i, STEPS, &tally);
+    }
+}
+
+struct mutant {
+    const char *name, *finds;
+    void (*live)(const void *what, uint64_t seed);
+    const void *what;
+};
+
+/* In the child: its finding goes to the pipe. */
+static void mutant_live(const struct mutant *mutant, uint64_t seed, int to)
+{
     verdict_must(dup2(to, STDERR_FILENO) >= 0, "a pipe");
     close(to);
-    day_run(&choices, seed, HOURS, mutant, &tally);
+    mutant->live(mutant->what, seed);
     _exit(0);
 }
 
@@ -98,7 +132,7 @@ static void hear(int from, char said[SAID_MAX])
     said[len] = '\0';
 }
 
-static bool mutant_is_found(const struct day_fault *mutant, uint64_t seed)
+static bool mutant_is_found(const struct mutant *mutant, uint64_t seed)
 {
     static char said[SAID_MAX];
     int ends[2], status = 0;
@@ -121,10 +155,22 @@ static bool mutant_is_found(const struct day_fault *mutant, uint64_t seed)
     return is_found;
 }
 
-unsigned mutants_run(uint64_t seed)
+unsigned mutants_run_days(uint64_t seed)
 {
     unsigned missed = 0;
-    for (size_t i = 0; i < COUNT(mutants); i++)
-        missed += !mutant_is_found(&mutants[i], seed);
+    for (size_t i = 0; i < COUNT(days); i++) {
+        struct mutant mutant = {days[i].name, days[i].finds, live_day, &days[i]};
+        missed += !mutant_is_found(&mutant, seed);
+    }
+    return missed;
+}
+
+unsigned mutants_run_storms(uint64_t seed)
+{
+    unsigned missed = 0;
+    for (size_t i = 0; i < COUNT(storms); i++) {
+        struct mutant mutant = {storms[i].name, storms[i].finds, live_storms, &storms[i]};
+        missed += !mutant_is_found(&mutant, seed);
+    }
     return missed;
 }

@@ -1,8 +1,9 @@
 /* tests/storm/mutant.h
  *
  * mutant: days of normal use (day.h) with one thing wrong: a limit that is too low, a wait that is too short, a client
- * in too much haste, a tier that loses the past, upstream that falls silent, memory that leaks. Each must be found;
- * otherwise a day that finds nothing says nothing.
+ * in too much haste, a tier that loses the past, upstream that falls silent, memory that leaks. And storms (run.h) with
+ * an API server that does one thing wrong (apiserver.h), which clients see as if the tier had done it. Each must be
+ * found; otherwise a run that finds nothing says nothing.
  *
  * Thread: owner. Each runs in a process of its own.
  */
@@ -12,6 +13,7 @@
 #include <stdint.h>
 
 /* Says for each how it was found. Returns how many were not, or not as they should be. */
-unsigned mutants_run(uint64_t seed);
+unsigned mutants_run_days(uint64_t seed);
+unsigned mutants_run_storms(uint64_t seed);
 
 #endif

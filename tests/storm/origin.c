@@ -87,7 +87,7 @@ void origin_respond(struct origin_call *call, const char *status, const struct o
     nghttp2_data_provider provider = {.source = {.ptr = call}, .read_callback = on_read};
     if (!call->has_head)
         nghttp2_submit_response(call->conn->session, call->id, head, 1 + copy_fields(head + 1, fields, n), &provider);
-    call->has_head = true;
+    call->has_head = call->is_processed = true;
 }
 
 void origin_write(struct origin_call *call, const void *data, size_t len)
@@ -390,10 +390,10 @@ enum origin_fault origin_fault(void)
     return origin.fault;
 }
 
-static bool conn_has_answered(struct origin_conn *conn)
+static bool conn_has_processed(struct origin_conn *conn)
 {
     for (struct belfry_list *node = conn->calls.next; node != &conn->calls; node = node->next)
-        if (call_of(node)->has_head)
+        if (call_of(node)->is_processed)
             return true;
     return false;
 }
@@ -404,7 +404,7 @@ static void conn_reset_first(struct origin_conn *conn)
     if (belfry_list_empty(&conn->calls))
         return;
     struct origin_call *call = call_of(conn->calls.next);
-    origin_reset(call, call->has_head && code == NGHTTP2_REFUSED_STREAM ? NGHTTP2_INTERNAL_ERROR : code);
+    origin_reset(call, call->is_processed && code == NGHTTP2_REFUSED_STREAM ? NGHTTP2_INTERNAL_ERROR : code);
 }
 
 /* HEADERS of 64 bytes, of which 12 are there: ":status: 200" and the beginning of a name. */
@@ -431,7 +431,7 @@ static void conn_strike(struct origin_conn *conn, enum origin_blow blow)
         conn_close(conn);
         break;
     case ORIGIN_GOAWAY:
-        knows_none = choose(origin.choices, 2) == 0 && !conn_has_answered(conn);
+        knows_none = choose(origin.choices, 2) == 0 && !conn_has_processed(conn);
         nghttp2_submit_goaway(conn->session, 0, knows_none ? 0 : 0x7fffffff, 0, NULL, 0);
         break;
     case ORIGIN_RESET:

@@ -31,7 +31,9 @@ struct origin_call {
     struct belfry_buf body;
     struct belfry_buf answer; /* that is not sent yet */
     uint64_t due_ms;          /* dialect->due() is called then; BELFRY_NEVER: it is not */
-    size_t n_written;         /* the dialect's own */
+    bool is_processed;        /* it has had an effect */
+    unsigned state;           /* the dialect's own, as the next */
+    size_t n_written;
     /* origin's own */
     bool has_head;
     struct origin_field trailers[ORIGIN_FIELDS];
@@ -68,7 +70,7 @@ void origin_set_fault(enum origin_fault fault);
 enum origin_fault origin_fault(void);
 
 /* Once, to each connection: it closes; it is told to go; a stream is reset; bytes that are no frame; half a head, and
- * then nothing more. A call that has been answered is never said to be unprocessed. */
+ * then nothing more. A call that is processed is never said not to be. */
 enum origin_blow { ORIGIN_DROP, ORIGIN_GOAWAY, ORIGIN_RESET, ORIGIN_GARBAGE, ORIGIN_HALF, ORIGIN_BLOWS };
 void origin_strike(enum origin_blow blow);
 

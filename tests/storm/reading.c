@@ -1,8 +1,6 @@
 /* tests/storm/reading.c */
 #include "storm/reading.h"
 
-#include <stdio.h>
-
 #include "storm/verdict.h"
 
 /* The event that is due now has this key and revision. */
@@ -65,7 +63,7 @@ void reading_take(struct reading *reading, struct belfry_bytes message, struct b
 void reading_take_object(struct reading *reading, int64_t rev, struct belfry_bytes name, bool is_delete)
 {
     char key[96];
-    snprintf(key, sizeof(key), FEED_OBJECTS "%.*s", (int)name.len, name.data);
+    feed_object_key(name, key, sizeof(key));
     reading_expect(reading, rev, belfry_bytes_str(key), is_delete);
 }
 

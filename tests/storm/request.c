@@ -8,6 +8,7 @@
 
 #include "storm/etcd.h"
 #include "storm/feed.h"
+#include "storm/house.h"
 #include "storm/verdict.h"
 #include "wire/rpc.pb-c.h"
 #include "wire/write.h"
@@ -184,6 +185,35 @@ static void add_http_fields(struct request *request, struct choices *choices, bo
 
 /* ---- paths ---- */
 
+/* What the API server answers; the first is a stream. */
+static void choose_relayed(struct request *request, struct choices *choices, bool is_wild)
+{
+    static const char *const paths[] = {"/api/v1/configmaps?watch=1", "/api/v1/namespaces/ns/configmaps/x",
+                                        "/apis/demo.example.com/v1/namespaces/ns/widgets/w1",
+                                        "/apis/demo.example.com/v1/widgets?limit=2", "/openapi/v3/apis/0",
+                                        "/openapi/v3/apis/1", "/api/v1/namespaces/ns/pods/p/log?follow=true",
+                                        "/apis/authentication.k8s.io/v1/tokenreviews",
+                                        /* from here on it should not be passed on */
+                                        "/api/v1/namespaces/ns/pods/p/exec?command=sh", "/../%2e%2e//api/v1/\x01"};
+    static const char *const methods[] = {"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "TRACE"};
+    static const struct {
+        const char *name, *value;
+    } fields[] = {{"impersonate-user", "root"}, {"upgrade", "websocket"},    {"connection", "authorization"},
+                  {"expect", "100-continue"},   {"x-remote-user", "root"},   {"belfry-via", "storm"},
+                  {"range", "bytes=0-5"},       {"content-encoding", "gzip"}};
+    static const char body[4000] = {'b'};
+    snprintf(request->path, sizeof(request->path), "%s", paths[choose(choices, is_wild ? COUNT(paths) : 8)]);
+    request->method = choose(choices, 2) == 0 ? "GET" : methods[choose(choices, is_wild ? COUNT(methods) : 6)];
+    request->has_body = strcmp(request->method, "GET") != 0 && strcmp(request->method, "HEAD") != 0;
+    for (uint32_t n = request->has_body ? choose(choices, 15) : 0; n > 0; n--)
+        append(&request->body, body, sizeof(body));
+    add_http_fields(request, choices, is_wild);
+    if (is_wild && choose_rarely(choices, 2)) {
+        uint32_t i = choose(choices, COUNT(fields));
+        add_field(request, fields[i].name, fields[i].value);
+    }
+}
+
 static void choose_query(struct choices *choices, char *to, size_t room, bool is_wild)
 {
     static const char *const words[] = {
@@ -284,7 +314,7 @@ static void choose_grpc(struct request *request, struct choices *choices, bool i
                                         "/belfry.Tier/About",
                                         "/unknown.Service/Method",
                                         "/etcdserverpb.Watch/Nothing"};
-    request->is_grpc = true;
+    request->is_grpc = request->has_body = true;
     request->is_watch = choose(choices, 3) == 0;
     request->method = is_wild && choose_rarely(choices, 10) ? "GET" : "POST";
     snprintf(request->path, sizeof(request->path), "%s",
@@ -305,7 +335,9 @@ void request_choose(struct request *request, struct choices *choices, unsigned k
     *request = (struct request){0};
     belfry_buf_init(&request->body);
     request->authority = names[is_wild ? choose(choices, COUNT(names)) : 0];
-    if ((kind & REQUEST_HTTP) != 0 || choose(choices, 2) == 0)
+    if (house_is_kube() && choose(choices, 2) == 0)
+        choose_relayed(request, choices, is_wild);
+    else if ((kind & REQUEST_HTTP) != 0 || house_is_kube() || choose(choices, 2) == 0)
         choose_http(request, choices, is_wild);
     else
         choose_grpc(request, choices, is_wild);

@@ -23,7 +23,8 @@ struct request {
         char value[256];
     } fields[REQUEST_FIELDS];
     bool is_grpc, is_watch; /* is_watch: of etcd; its body goes on */
-    struct belfry_buf body; /* empty unless it is gRPC */
+    bool has_body;
+    struct belfry_buf body;
 };
 
 /* What it may be. A wild one may be wrong in every way. */

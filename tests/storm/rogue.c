@@ -140,7 +140,7 @@ static void send_request(struct rogue *rogue, struct choices *choices)
     rogue->next_stream += 2;
     remember(rogue, choices, stream);
     write_block(rogue, &block, &request, choices);
-    bool is_alone = !request.is_grpc || choose_rarely(choices, 10); /* without a body */
+    bool is_alone = !request.has_body || choose_rarely(choices, 10); /* without a body */
     send_block(rogue, choices, stream, is_alone ? FRAME_END_STREAM : 0, belfry_buf_bytes(&block));
     bool ends = request.is_watch ? choose_rarely(choices, 12) : choose(choices, 4) != 0;
     if (!is_alone && !choose_rarely(choices, 8))
@@ -176,9 +176,11 @@ static void send_hoard(struct rogue *rogue, struct choices *choices)
         belfry_buf_init(&block);
         frame_field(&block, FRAME_FIELD_PLAIN, ":method", "POST");
         frame_field(&block, FRAME_FIELD_PLAIN, ":scheme", "http");
-        frame_field(&block, FRAME_FIELD_PLAIN, ":path", "/etcdserverpb.KV/Put");
+        frame_field(&block, FRAME_FIELD_PLAIN, ":path",
+                    house_is_kube() ? "/api/v1/namespaces/ns/configmaps" : "/etcdserverpb.KV/Put");
         frame_field(&block, FRAME_FIELD_PLAIN, ":authority", "localhost");
-        frame_field(&block, FRAME_FIELD_PLAIN, "content-type", "application/grpc");
+        frame_field(&block, FRAME_FIELD_PLAIN, "content-type",
+                    house_is_kube() ? "application/json" : "application/grpc");
         frame_field(&block, FRAME_FIELD_PLAIN, "te", "trailers");
         frame_write(&rogue->line.out, FRAME_HEADERS, FRAME_END_HEADERS, rogue->next_stream,
                     belfry_buf_bytes(&block).data, belfry_buf_len(&block));

@@ -8,12 +8,14 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "storm/apiserver.h"
 #include "storm/chance.h"
 #include "storm/client.h"
 #include "storm/clock.h"
 #include "storm/etcd.h"
 #include "storm/feed.h"
 #include "storm/house.h"
+#include "storm/kclient.h"
 #include "storm/origin.h"
 #include "storm/rogue.h"
 #include "storm/verdict.h"
@@ -24,10 +26,14 @@
 #define HEAL_ROUNDS   4000 /* until the clients in good order are served: 10 ms each */
 #define SETTLE_ROUNDS 4000 /* until every account is at zero */
 #define ROUND_MS      10
+#define LOST_ROUNDS   150 /* after a right was lost: 100 ms each */
+#define LOST_ROUND_MS 100
 
 static struct {
     struct choices *choices;
-    struct client clients[CLIENTS];
+    struct client clients[CLIENTS];   /* n_clients of them, in front of etcd, */
+    struct kclient kclients[CLIENTS]; /* or n_kclients, in front of Kubernetes */
+    size_t n_clients, n_kclients;
     struct rogue rogues[ROGUES];
     struct run_tally *tally;
 } run;
@@ -57,7 +63,10 @@ static void act_fault(void)
         run.tally->refusals_of_memory++;
         break;
     case 3:
-        etcd_set_auth(!etcd_has_auth());
+        if (house_is_kube())
+            apiserver_set_right(!apiserver_has_right());
+        else
+            etcd_set_auth(!etcd_has_auth());
         break;
     case 4:
     case 5:
@@ -93,8 +102,10 @@ static void act_time(void)
 
 static void turn_clients(void)
 {
-    for (size_t i = 0; i < CLIENTS; i++)
+    for (size_t i = 0; i < run.n_clients; i++)
         client_turn(&run.clients[i]);
+    for (size_t i = 0; i < run.n_kclients; i++)
+        kclient_turn(&run.kclients[i]);
     for (size_t i = 0; i < ROGUES; i++)
         rogue_turn(&run.rogues[i]);
 }
@@ -135,19 +146,26 @@ static void heal(void)
 {
     origin_set_fault(ORIGIN_WELL);
     origin_strike(ORIGIN_DROP); /* calls that it was silent about end */
+    apiserver_set_calm();
+    apiserver_set_right(true);
     feed_set_stale(false);
     for (size_t i = 0; i < ROGUES; i++)
         rogue_close(&run.rogues[i]);
-    for (size_t i = 0; i < CLIENTS; i++)
+    for (size_t i = 0; i < run.n_clients; i++)
         client_ask(&run.clients[i]);
+    for (size_t i = 0; i < run.n_kclients; i++)
+        kclient_ask(&run.kclients[i]);
     for (int n = 0; n < 3; n++)
         feed_write(run.choices, FEED_ANY);
 }
 
 static bool all_are_served(void)
 {
-    for (size_t i = 0; i < CLIENTS; i++)
+    for (size_t i = 0; i < run.n_clients; i++)
         if (!client_is_served(&run.clients[i]))
+            return false;
+    for (size_t i = 0; i < run.n_kclients; i++)
+        if (!kclient_is_served(&run.kclients[i]))
             return false;
     return true;
 }
@@ -157,12 +175,13 @@ static void tell(const struct worker_numbers *n)
     verdict_note(
         "a worker: connections %zu (http1 %zu, http2 %zu, tls %zu; %zu bytes); Watch: %zu streams, %zu asking, %zu "
         "held bytes, %llu creates; core: %zu watchers, %zu waiting, %zu stalled, %zu parked, %zu bytes; relayed %zu; "
-        "Kubernetes: %zu watches, %zu lists; rights: %zu claims, %zu wait, %zu asked, %zu paused",
+        "Kubernetes: %zu watches, %zu lists, %zu relayed, %zu reviews; rights: %zu claims, %zu wait, %zu asked, %zu "
+        "paused",
         n->inbound.connections, n->inbound.http1, n->inbound.http2, n->inbound.tls, n->inbound.bytes, n->watch.streams,
         n->watch.asking, n->watch.held_bytes, (unsigned long long)n->watch.creates, n->core.watchers, n->core.waiting,
         n->core.stalled, n->core.parked, n->core.bytes, n->relay.running, n->kube.watches,
-        n->kube_lists.active + n->kube_lists.waiting, n->permit.rights.kept, n->permit.rights.waiting,
-        n->permit.rights.asking, n->permit.rights.paused);
+        n->kube_lists.active + n->kube_lists.waiting, n->kfront.relay.running, n->reviews.under_way,
+        n->permit.rights.kept, n->permit.rights.waiting, n->permit.rights.asking, n->permit.rights.paused);
 }
 
 static void tell_workers(void)
@@ -182,10 +201,27 @@ static void expect_service(void)
     }
     if (all_are_served())
         return;
-    for (size_t i = 0; i < CLIENTS; i++)
+    for (size_t i = 0; i < run.n_clients; i++)
         client_tell(&run.clients[i]);
+    for (size_t i = 0; i < run.n_kclients; i++)
+        kclient_tell(&run.kclients[i]);
     tell_workers();
     verdict_fail("a client in good order is not served, %d s after all faults ended", HEAL_ROUNDS * ROUND_MS / 1000);
+}
+
+/* A right that is lost ends what a client reads, in time, and nobody else's. */
+static void expect_loss(void)
+{
+    apiserver_set_right(false);
+    for (unsigned n = 0; n < LOST_ROUNDS; n++) {
+        if (n % 10 == 0)
+            feed_write(run.choices, FEED_ANY);
+        clock_pass(LOST_ROUND_MS);
+        house_round();
+        turn_clients();
+    }
+    for (size_t i = 0; i < run.n_kclients; i++)
+        kclient_expect_rights(&run.kclients[i]);
 }
 
 /* The account that is not at zero; NULL: all are. */
@@ -202,6 +238,9 @@ static const char *left_over(const struct worker_numbers *n, size_t *out)
                     {"held bytes of Watch", n->watch.held_bytes},
                     {"relayed calls", n->relay.running},
                     {"held bytes of relayed calls", n->relay.held_bytes},
+                    {"relayed requests of Kubernetes", n->kfront.relay.running},
+                    {"held bytes of relayed requests of Kubernetes", n->kfront.relay.held_bytes},
+                    {"reviews", n->reviews.under_way},
                     {"calls upstream", n->uplink.calls},
                     {"watches of Kubernetes", n->kube.watches},
                     {"held requests of Kubernetes", n->kube.held},
@@ -276,11 +315,14 @@ static void count_up(void)
         mix(w->watch.requests + (w->core.deliveries << 32));
         mix(w->relay.relayed + (w->permit.asked << 32));
     }
-    for (size_t i = 0; i < CLIENTS; i++) {
+    for (size_t i = 0; i < run.n_clients; i++) {
         run.tally->events += run.clients[i].watch.events;
         run.tally->gets += run.clients[i].calls[CLIENT_GET].answered + run.clients[i].calls[CLIENT_LIST].answered;
         run.tally->reconnects += run.clients[i].connects - 1;
     }
+    for (size_t i = 0; i < run.n_kclients; i++)
+        for (size_t k = 0; k < KCLIENT_CALLS; k++)
+            run.tally->echoes += run.kclients[i].calls[k].answered;
 }
 
 /* The lowest descriptor that is free: a descriptor that was not closed moves it. */
@@ -300,11 +342,15 @@ static void begin(struct choices *choices, struct run_tally *tally)
     run.tally->digest = 0;
     house_open(choices);
     size_t door = choose(choices, (uint32_t)house_doors());
+    run.tally->kube_runs += house_is_kube();
     for (unsigned i = 0; i < CLIENTS; i++) {
         while (!house_door_is_healthy(door))
             door = (door + 1) % house_doors();
-        client_init(&run.clients[i], door++ % house_doors(), i, choices);
-        door %= house_doors();
+        if (house_is_kube())
+            kclient_init(&run.kclients[run.n_kclients++], door, i, i == 0 ? APISERVER_ROOT : APISERVER_PART, choices);
+        else
+            client_init(&run.clients[run.n_clients++], door, i, choices);
+        door = (door + 1) % house_doors();
     }
     for (size_t i = 0; i < ROGUES; i++)
         rogue_init(&run.rogues[i]);
@@ -312,8 +358,10 @@ static void begin(struct choices *choices, struct run_tally *tally)
 
 static void end(void)
 {
-    for (size_t i = 0; i < CLIENTS; i++)
+    for (size_t i = 0; i < run.n_clients; i++)
         client_fini(&run.clients[i]);
+    for (size_t i = 0; i < run.n_kclients; i++)
+        kclient_fini(&run.kclients[i]);
     for (size_t i = 0; i < ROGUES; i++)
         rogue_close(&run.rogues[i]);
 }
@@ -332,6 +380,8 @@ void run_storm(struct choices *choices, uint64_t seed, unsigned steps, struct ru
     if (!is_short) {
         heal();
         expect_service();
+        if (house_is_kube())
+            expect_loss();
         count_up();
         end();
         expect_accounts();

@@ -16,7 +16,7 @@
 /* What was met, so that a driver can see whether its runs meet anything. */
 struct run_tally {
     uint64_t runs, steps, connections, requests, events, gets, reconnects, refused_streams, refused_connections,
-        ended_largest, floods, relayed, questions, kube_watches, lists, pages, refusals_of_memory;
+        ended_largest, floods, relayed, questions, kube_watches, lists, pages, kube_runs, echoes, refusals_of_memory;
     uint64_t digest;  /* of the last run: the same choices give the same */
     uint64_t turn_us; /* its longest turn, by the processor's time */
 };

@@ -1,0 +1,87 @@
+/* tests/storm/kclient.h
+ *
+ * kclient: a client in good order of a tier in front of Kubernetes. Again and again, and all at the same time, it gets
+ * an object, writes one, follows a stream and reads a document: the API server answers these, and each answer must be
+ * the client's own and complete, or visibly cut (echo.h). It also lists the objects that the tier follows, and watches
+ * them from there: each change comes once and in order (reading.h), and nothing comes KCLIENT_RIGHT_MS after the client
+ * has lost its right.
+ *
+ * Thread: owner. Memory: nghttp2's is its own.
+ */
+#ifndef BELFRY_STORM_KCLIENT_H
+#define BELFRY_STORM_KCLIENT_H
+
+#include <nghttp2/nghttp2.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "storm/choices.h"
+#include "storm/echo.h"
+#include "storm/line.h"
+#include "storm/reading.h"
+
+#define KCLIENT_RIGHT_MS 10000
+
+enum kclient_what {
+    KCLIENT_GET,
+    KCLIENT_WRITE,
+    KCLIENT_STREAM,
+    KCLIENT_DOCUMENT,
+    KCLIENT_LIST,
+    KCLIENT_WATCH,
+    KCLIENT_CALLS
+};
+
+struct kclient_call {
+    int32_t id;    /* its stream; 0: none */
+    int status;    /* of its answer; 0: none yet */
+    bool is_ended; /* the server said that it is whole */
+    char path[200];
+    struct belfry_buf body, in;
+    size_t sent;      /* of the body */
+    uint64_t expects; /* the next line of a stream; the oldest version of a document */
+    uint64_t begun_ms;
+    uint64_t next_ms;  /* not before */
+    uint64_t leave_ms; /* it gives up then */
+    uint64_t answered, failed;
+    uint64_t before; /* answered when kclient_ask() was called */
+};
+
+struct kclient {
+    struct line line;
+    nghttp2_session *session; /* NULL: not connected */
+    struct choices *choices;
+    size_t door;
+    struct client_address address;
+    char peer[CLIENT_ADDRESS_TEXT];
+    const char *token;
+    uint64_t connect_ms; /* not before */
+    uint32_t window;     /* of a stream */
+    size_t reads;        /* bytes in a turn, at most */
+    bool is_patient;     /* it gives up nothing */
+    uint64_t number;     /* of its last request */
+    uint64_t connects;
+    char why[400]; /* the last refusal */
+    struct kclient_call calls[KCLIENT_CALLS];
+    /* the watch */
+    struct reading reading;
+    bool is_listed;
+    int64_t rev;           /* where the watch goes on */
+    uint64_t lost_ms;      /* the right was lost then, as far as it is known here; BELFRY_NEVER: it is there */
+    int64_t forbidden_rev; /* this and later ones must not come while it is lost; 0: any may */
+};
+
+/* `token`: APISERVER_ROOT or APISERVER_PART. */
+void kclient_init(struct kclient *client, size_t door, unsigned number, const char *token, struct choices *choices);
+void kclient_fini(struct kclient *client);
+void kclient_turn(struct kclient *client); /* whatever can be done now */
+
+/* Was each call answered since kclient_ask()? From then on it gives up nothing. */
+void kclient_ask(struct kclient *client);
+bool kclient_is_served(const struct kclient *client);
+void kclient_tell(const struct kclient *client); /* why not, for people */
+
+/* Long after rights have changed, and without faults: it reads objects if it may, and only then. */
+void kclient_expect_rights(const struct kclient *client);
+
+#endif
