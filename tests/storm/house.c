@@ -522,3 +522,8 @@ const struct tier_numbers *house_numbers(void)
     verdict_must(house_count(&n) != NULL, "numbers");
     return &house.numbers;
 }
+
+size_t house_call_bytes(void)
+{
+    return house.limits.now.shares.total[SHARES_CALL_BYTES];
+}

@@ -72,6 +72,8 @@ void house_reload(void); /* other totals of the pools, and other shares */
 /* What the workers count, gathered now; lent until the next call. NULL: there was no memory to ask them. */
 const struct worker_numbers *house_count(size_t *out_n);
 
+size_t house_call_bytes(void); /* that relayed calls of a worker may hold */
+
 /* The same of the whole tier. */
 const struct tier_numbers *house_numbers(void);
 

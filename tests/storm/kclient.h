@@ -81,7 +81,7 @@ void kclient_ask(struct kclient *client);
 bool kclient_is_served(const struct kclient *client);
 void kclient_tell(const struct kclient *client); /* why not, for people */
 
-/* Long after rights have changed, and without faults: it reads objects if it may, and only then. */
-void kclient_expect_rights(const struct kclient *client);
+/* It has no watch without a right. */
+void kclient_expect_right(const struct kclient *client);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "serve/kfront/krelay_docs.h"
 #include "storm/apiserver.h"
 #include "storm/chance.h"
 #include "storm/client.h"
@@ -28,6 +29,7 @@
 #define ROUND_MS      10
 #define LOST_ROUNDS   150 /* after a right was lost: 100 ms each */
 #define LOST_ROUND_MS 100
+#define SLACK_BYTES   (64 * 1024) /* of what relayed requests hold: bytes that wait to be sent upstream */
 
 static struct {
     struct choices *choices;
@@ -209,7 +211,7 @@ static void expect_service(void)
     verdict_fail("a client in good order is not served, %d s after all faults ended", HEAL_ROUNDS * ROUND_MS / 1000);
 }
 
-/* A right that is lost ends what a client reads, in time, and nobody else's. */
+/* A right that is lost ends what its client reads, in time. */
 static void expect_loss(void)
 {
     apiserver_set_right(false);
@@ -221,7 +223,7 @@ static void expect_loss(void)
         turn_clients();
     }
     for (size_t i = 0; i < run.n_kclients; i++)
-        kclient_expect_rights(&run.kclients[i]);
+        kclient_expect_right(&run.kclients[i]);
 }
 
 /* The account that is not at zero; NULL: all are. */
@@ -259,6 +261,17 @@ static const char *left_over(const struct worker_numbers *n, size_t *out)
         return accounts[i].name;
     }
     return NULL;
+}
+
+/* What relayed requests have held, at most: room is made for bytes, and a buffer may be twice as long as its bytes. */
+static void expect_bound(const struct worker_numbers *n)
+{
+    size_t most = 2 * house_call_bytes() + SLACK_BYTES;
+    if (n->kfront.relay.held_peak > most)
+        verdict_fail("relayed requests of Kubernetes held %zu bytes, and %zu is the most", n->kfront.relay.held_peak,
+                     most);
+    if (n->kfront.relay.document_bytes > KRELAY_DOCS_BYTES)
+        verdict_fail("%zu bytes of documents are kept", n->kfront.relay.document_bytes);
 }
 
 static const char *any_left_over(size_t *value)
@@ -302,6 +315,7 @@ static void count_up(void)
     const struct worker_numbers *workers = house_count(&n);
     for (size_t i = 0; workers != NULL && i < n; i++) {
         const struct worker_numbers *w = &workers[i];
+        expect_bound(w);
         run.tally->refused_streams += w->inbound.refused_streams;
         run.tally->refused_connections += w->inbound.refused_connections;
         run.tally->ended_largest += w->inbound.ended_largest;
