@@ -1,8 +1,8 @@
 /* tests/storm/etcd.h
  *
- * etcd: upstream as the serving side of a tier meets it (origin.h): questions about rights and revisions, log-ins, calls
- * that are passed on. What it does to a request that is not the tier's own is the run's choice: answers of all sizes,
- * errors, resets, silence.
+ * etcd: upstream as the serving side of a tier meets it (origin.h): questions about rights and revisions, log-ins,
+ * calls that are passed on. What it does to a request that is not the tier's own is the run's choice: answers of all
+ * sizes, errors, resets, silence.
  *
  *     token                          may read
  *     ETCD_ROOT, made by the tier    everything
