@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import pathlib
+import re
 import secrets
 import ssl
 import subprocess
@@ -176,16 +177,30 @@ class Stage(stage.Stage):
             time.sleep(0.2)
         raise stage.Failure(f"{name}: not ready after {READY_S} s")
 
+    def metrics(self):
+        """(name, verb, resource, value) of each line of the API server's metrics that has a verb and a resource."""
+        for line in Client(self.identity, self.port).call("GET", "/metrics", accept="*/*")[1].decode().splitlines():
+            name, _, value = line.rpartition(" ")
+            labels = dict(re.findall(r'[{,](verb|resource)="([^"]*)"', name))
+            if len(labels) == 2:
+                yield name.split("{")[0], labels["verb"], labels["resource"], float(value)
+
     def requests(self, resource):
         """verb -> requests for it that the API server has had, and "watchers" that it has now, by its own metrics."""
         found = {}
-        for line in Client(self.identity, self.port).call("GET", "/metrics", accept="*/*")[1].decode().splitlines():
-            name, _, value = line.rpartition(" ")
-            if f'resource="{resource}"' not in name or 'verb="' not in name:
-                continue
-            verb = name.split('verb="')[1].split('"')[0]
-            if name.startswith("apiserver_request_total{"):
-                found[verb] = found.get(verb, 0) + float(value)
-            elif name.startswith("apiserver_longrunning_gauge{") and verb == "WATCH":
-                found["watchers"] = found.get("watchers", 0) + float(value)
+        for name, verb, of, value in self.metrics():
+            if of == resource and name == "apiserver_request_total":
+                found[verb] = found.get(verb, 0) + value
+            elif of == resource and name == "apiserver_longrunning_gauge" and verb == "WATCH":
+                found["watchers"] = found.get("watchers", 0) + value
+        return found
+
+    def asked(self):
+        """kind -> what tiers have asked the API server for while nobody else lists: probes of any followed resource, and reviews."""
+        followed, found = [name.split(".")[0] for name in FOLLOWED], {"probe": 0, "tokenreviews": 0, "subjectaccessreviews": 0}
+        for name, verb, resource, value in self.metrics():
+            if name == "apiserver_request_total" and verb == "LIST" and resource in followed:
+                found["probe"] += value
+            elif name == "apiserver_request_total" and verb == "POST" and resource in found:
+                found[resource] += value
         return found
