@@ -80,6 +80,25 @@ class Writer(threading.Thread):
         self.join(30)
 
 
+class Compactor(threading.Thread):
+    """Compacts etcd again and again, as an API server's own compaction does it, until it is stopped."""
+
+    def __init__(self, etcd, every_s):
+        super().__init__(daemon=True)
+        self.etcd, self.every_s, self.done, self.is_over = etcd, every_s, 0, threading.Event()
+        self.start()
+
+    def run(self):
+        while not self.is_over.wait(self.every_s):
+            done = self.etcd.ctl("compaction", str(self.etcd.revision()), check=False)  # refused when nothing was written since
+            self.done += done.returncode == 0
+
+    def stop(self):
+        self.is_over.set()
+        self.join(30)
+        return self.done
+
+
 class Link:
     """A way to an API server that can be held up; what a tier takes for the server."""
 
@@ -212,6 +231,13 @@ class Bed:
         server.kill()
         time.sleep(self.rng.random() * 2)
         server.start()
+
+    def api_kill_all(self):
+        """No API server has any history after that."""
+        for server in self.servers:
+            server.kill()
+        for server in self.servers:
+            server.start()
 
     def api_stop(self):
         server = self.rng.choice(self.servers)

@@ -6,10 +6,11 @@ import time
 import needs
 import pytest
 from kube_tier import MAPS, STANDS_IN, needs_servers
-from kube_tier_faults import FAULTS, SHORT, Bed, Writer
+from kube_tier_faults import FAULTS, SHORT, Bed, Compactor, Writer
 from test_identity import restore
 
 BETWEEN_S = 1.5  # a watch that ends in its first second counts as failed with client-go
+COMPACT_S = 30
 
 
 @pytest.fixture
@@ -25,7 +26,18 @@ def make_bed(tmp_path, cluster, rng):
         bed.close()
 
 
-def test_informers_through_faults(make_bed, rng, soak, figure):
+def through(bed, fault):
+    """One fault while objects change; everybody has the right objects afterwards. Returns the changes."""
+    bed.write()
+    bed.changes(30)
+    getattr(bed, fault)()
+    time.sleep(BETWEEN_S)
+    changes = bed.stop_writing()
+    bed.judge()
+    return changes
+
+
+def test_informers_through_faults(make_bed, cluster, rng, soak, figure):
     bed = make_bed(n_servers=3 if soak else 2, stacked=soak)
     bed.add_informers(60 if soak else 6)
     plan = list(FAULTS) * 7 if soak else list(SHORT)
@@ -33,24 +45,41 @@ def test_informers_through_faults(make_bed, rng, soak, figure):
     if not soak:
         plan.sort(key=lambda fault: fault != "move")  # its API server has all the history then
     changes, relists = 0, {}
+    compactor = Compactor(cluster, COMPACT_S)
     for fault in plan:
         print(f"fault: {fault}", flush=True)
         before = bed.relists()
-        bed.write()
-        bed.changes(30)
-        getattr(bed, fault)()
-        time.sleep(BETWEEN_S)
-        changes += bed.stop_writing()
-        bed.judge()
+        changes += through(bed, fault)
         relists[fault] = relists.get(fault, 0) + bed.relists() - before
     lists = bed.upstream_lists()
-    for text, n in (("changes", changes), ("faults", len(plan)), ("informers", sum(f.count for f in bed.fleets)), ("upstream_lists", len(lists))):
+    for text, n in (("changes", changes), ("faults", len(plan)), ("informers", sum(f.count for f in bed.fleets)), ("upstream_lists", len(lists)),
+                    ("compactions", compactor.stop())):
         figure(f"kube_tier_fault_{text}", n)
     for fault, n in sorted(relists.items()):
         figure(f"kube_tier_relists_{fault}", n)
     if not STANDS_IN:  # whose history ends with its process
         assert not any(relists.values()), relists
         assert len(lists) == 1, lists
+
+
+def test_all_api_servers_forget(make_bed, cluster, rng, soak, figure):
+    """They are all killed, and etcd is compacted: nobody upstream has the history of what changed meanwhile. Tiers may list again; their
+    clients are told what is different."""
+    if not soak:
+        needs.full_length("API servers start eight times: with BELFRY_SOAK=1 only")
+    bed = make_bed(n_servers=2, stacked=True)
+    bed.add_informers(6)
+    before, lists = bed.relists(), len(bed.upstream_lists())
+    plan = ["api_kill_all", "tier_stop", "api_kill_all", "compact"] * 4
+    compactor = Compactor(cluster, COMPACT_S / 10)
+    for fault in plan:
+        print(f"fault: {fault}", flush=True)
+        through(bed, fault)
+    figure("kube_tier_forgotten_compactions", compactor.stop())
+    figure("kube_tier_forgotten_client_relists", bed.relists() - before)
+    figure("kube_tier_forgotten_upstream_lists", len(bed.upstream_lists()) - lists)
+    if not STANDS_IN:
+        assert len(bed.upstream_lists()) - lists <= plan.count("api_kill_all"), bed.upstream_lists()
 
 
 @pytest.mark.skipif(STANDS_IN, reason=needs.BY_PEER + "informers of an API server keep ghosts after that")
