@@ -64,6 +64,11 @@ void exchange_respond(struct exchange *x, int status, const struct belfry_http_f
     x->ops->respond(x, status, fields, n);
 }
 
+void exchange_lasts(struct exchange *x)
+{
+    x->lasts = true;
+}
+
 size_t exchange_room(struct exchange *x)
 {
     assert(x->events != NULL);

@@ -94,6 +94,10 @@ bool exchange_is_ending(const struct exchange *x); /* its connection is ending: 
 /* Sends the head of the response, before anything else. */
 void exchange_respond(struct exchange *x, int status, const struct belfry_http_field *fields, size_t n);
 
+/* The response has no end of its own: it goes on until the client has left. With HTTP/1.1, a client that sends no more
+ * has left then, and `gone` comes; with any other response it may still wait for the end. */
+void exchange_lasts(struct exchange *x);
+
 /* Bytes that can be written now, at most EXCHANGE_ROOM. */
 size_t exchange_room(struct exchange *x);
 
@@ -135,6 +139,7 @@ struct exchange { /* embedded by h1_server and h2_server */
     const struct exchange_events *events; /* NULL: the handler has had its last word */
     void *user;
     size_t held; /* of conn->share.unfinished */
+    bool lasts;
 };
 
 /* ---- a head's path and fields ---- */

@@ -670,10 +670,12 @@ static enum belfry_err consume_kept(struct h1_server *h1)
 }
 
 /* Ends a connection on which nothing can follow: it is shut and between two requests (a connection may still have its
- * first; requests that were pipelined are dropped), or the peer sends no more and its request is incomplete. */
+ * first; requests that were pipelined are dropped), or the peer sends no more, and its request is incomplete or the
+ * response lasts until it leaves. */
 static void end_if_done(struct h1_server *h1)
 {
-    bool cut = h1->state != H1_ANSWERING && h1->input_ended && belfry_buf_len(&h1->in) == 0;
+    bool waits = h1->state == H1_ANSWERING && !(h1->x.events != NULL && h1->x.lasts);
+    bool cut = !waits && h1->input_ended && belfry_buf_len(&h1->in) == 0;
     if (h1->state == H1_OVER || !(cut || has_had_last(h1)))
         return;
     tell_gone(h1);

@@ -491,6 +491,31 @@ static void a_peer_that_sends_no_more_still_gets_its_answer(void **state)
     assert_true(h1_server_over(f->h1));
 }
 
+static void a_peer_that_sends_no_more_has_left_a_response_that_lasts(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(feed(f, "GET /open HTTP/1.1\r\nHost: a\r\n\r\n"), BELFRY_OK);
+    exchange_lasts(f->x);
+    exchange_write(f->x, "hi", 2);
+    h1_server_input_ended(f->h1);
+    assert_int_equal(f->n_gone, 1);
+    belfry_buf_clear(&f->out);
+    assert_int_equal(pull_all(f), BELFRY_OK);
+    assert_out(f, "2\r\nhi\r\n"); /* what was written before it left, and no end */
+    assert_true(h1_server_over(f->h1));
+}
+
+static void a_peer_that_had_left_is_gone_when_the_response_lasts(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(feed(f, "GET /open HTTP/1.1\r\nHost: a\r\n\r\n"), BELFRY_OK);
+    h1_server_input_ended(f->h1);
+    assert_int_equal(f->n_gone, 0);
+    exchange_lasts(f->x);
+    h1_server_unhold(f->h1); /* as each flush does */
+    assert_int_equal(f->n_gone, 1);
+}
+
 static void a_request_that_is_cut_short_is_gone(void **state)
 {
     struct fixture *f = *state;
@@ -625,6 +650,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_body_that_is_not_taken_is_not_read, setup, teardown),
         cmocka_unit_test_setup_teardown(a_body_nobody_wants_is_dropped_up_to_a_bound, setup, teardown),
         cmocka_unit_test_setup_teardown(a_peer_that_sends_no_more_still_gets_its_answer, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_peer_that_sends_no_more_has_left_a_response_that_lasts, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_peer_that_had_left_is_gone_when_the_response_lasts, setup, teardown),
         cmocka_unit_test_setup_teardown(a_request_that_is_cut_short_is_gone, setup, teardown),
         cmocka_unit_test_setup_teardown(shutting_lets_the_request_that_runs_end, setup, teardown),
         cmocka_unit_test_setup_teardown(shutting_drops_requests_that_were_pipelined, setup, teardown),

@@ -502,6 +502,17 @@ def test_bookmarks_come_about_once_a_minute(kube, soak):
         none.quiet()
 
 
+def test_a_client_that_sends_no_more_has_left(kube):
+    """Nothing happens that could be written, so that the end of what it sends is the only sign of it."""
+    a, _ = two_pods(kube)
+    with kube.watch(f"resourceVersion={a}") as w:
+        w.quiet()
+        w.socket.shutdown(socket.SHUT_WR)
+        w.socket.settimeout(15)
+        while w.socket.recv(4096):  # kube-apiserver has a last chunk for nobody
+            pass
+
+
 # ---- errors (3.6)
 
 @pytest.mark.parametrize("query,failure", [

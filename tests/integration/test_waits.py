@@ -155,3 +155,32 @@ def test_unread_output_ends_while_memory_is_short(cluster, make_tier):
     assert not healthy.closed and healthy.goaway is None
     for peer in stalled:
         peer.close()
+
+
+CREATE = b'{"create_request":{"key":"L3F1aWV0"}}'
+LASTING = {"events": b"GET /v1/events?prefix=%2Fquiet%2F HTTP/1.1\r\nhost: localhost\r\n\r\n",
+           "gateway": b"POST /v3/watch HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n%s" % (len(CREATE), CREATE)}
+
+
+@pytest.mark.parametrize("request_of", LASTING)
+@pytest.mark.parametrize("leave", ["close", "send_no_more"])
+def test_a_watch_over_http1_ends_with_its_client_though_nothing_happens(cluster, make_tier, request_of, leave):
+    """Nothing is written that could fail: the end of what the client sends is the only sign, as it is with kube-apiserver and etcd."""
+    tier = make_tier(cluster)
+    before = tier.metrics()["belfry_connections"]
+    watches = [socket.create_connection(("127.0.0.1", tier.port)) for _ in range(20)]
+    for watch in watches:
+        watch.sendall(LASTING[request_of])
+    for watch in watches:
+        assert watch.recv(4096).startswith(b"HTTP/1.1 200 "), request_of
+    assert tier.metrics()["belfry_connections"] == before + len(watches)
+    for watch in watches:
+        if leave == "close":
+            watch.close()
+        else:
+            watch.shutdown(socket.SHUT_WR)
+            assert is_closed(watch)
+    end = time.monotonic() + 15
+    while tier.metrics()["belfry_connections"] > before and time.monotonic() < end:
+        time.sleep(0.1)
+    assert tier.metrics()["belfry_connections"] == before

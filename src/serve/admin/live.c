@@ -66,6 +66,7 @@ bool live_open(struct live *live, struct exchange *x)
     };
     exchange_handle(x, &viewer_events, viewer);
     exchange_respond(x, 200, fields, 3);
+    exchange_lasts(x);
     exchange_write(x, RETRY, sizeof(RETRY) - 1);
     return true;
 }

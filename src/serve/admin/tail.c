@@ -103,6 +103,7 @@ bool tail_open(struct tail *tail, struct exchange *x, struct belfry_bytes prefix
     };
     exchange_handle(x, &reader_events, reader);
     exchange_respond(x, 200, fields, 3);
+    exchange_lasts(x);
     exchange_write(x, RETRY, sizeof(RETRY) - 1);
     return true;
 }

@@ -176,8 +176,11 @@ static void end_with_error(struct gateway_calls *calls, struct exchange *x, int 
 static void respond(struct gateway_call *call)
 {
     const struct belfry_http_field type = {belfry_bytes_str("content-type"), belfry_bytes_str("application/json")};
-    if (!call->is_answered)
-        exchange_respond(call->outer, 200, &type, 1);
+    if (call->is_answered)
+        return;
+    exchange_respond(call->outer, 200, &type, 1);
+    if (call->path->answers_often)
+        exchange_lasts(call->outer);
     call->is_answered = true;
 }
 

@@ -698,6 +698,8 @@ void krelay_begin(struct krelay *krelay, struct exchange *x, const struct exchan
         return;
     }
     exchange_handle(x, &down_events, call);
+    if (call->lasts)
+        exchange_lasts(x);
     krelay_call_set_pace(call, 0);
 }
 

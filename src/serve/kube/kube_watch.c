@@ -170,8 +170,10 @@ static bool is_inside(const struct kube_watch *watch)
 /* A client that has seen the head expects every change from then on. */
 static void kube_watch_say_head(struct kube_watch *watch)
 {
-    if (!watch->headed)
-        kube_answer_begin(watch->x);
+    if (watch->headed)
+        return;
+    kube_answer_begin(watch->x);
+    exchange_lasts(watch->x);
     watch->headed = true;
 }
 

@@ -251,6 +251,7 @@ static void sse_stream_say_head(struct sse_stream *stream)
     struct belfry_http_field fields[HEAD_FIELDS + HEAD_MORE];
     stream->headed = true;
     exchange_respond(stream->x, 200, fields, head_fields(stream->fields, stream->n_fields, fields));
+    exchange_lasts(stream->x);
     write_retry(stream->streams, stream->x);
 }
 
