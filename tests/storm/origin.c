@@ -25,7 +25,8 @@ struct origin_conn {
     struct belfry_list calls;
     struct belfry_buf out;
     bool is_broken;
-    bool is_mute; /* sends what is in `out`, and nothing more */
+    bool is_mute;    /* sends what is in `out`, and nothing more */
+    bool knows_none; /* has said that no call of it is processed: so none will be */
 };
 
 static struct {
@@ -188,9 +189,10 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
 static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
     bool is_part = frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA;
-    struct origin_call *call = frame->hd.stream_id != 0 && is_part ? call_find(user, frame->hd.stream_id) : NULL;
+    struct origin_conn *conn = user;
+    struct origin_call *call = frame->hd.stream_id != 0 && is_part ? call_find(conn, frame->hd.stream_id) : NULL;
     (void)session;
-    if (call == NULL || call->is_over || origin.fault == ORIGIN_SILENT)
+    if (call == NULL || call->is_over || conn->knows_none || origin.fault == ORIGIN_SILENT)
         return 0;
     if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0)
         origin.dialect->serve(call);
@@ -261,7 +263,7 @@ static bool conn_answer_due(struct origin_conn *conn)
     uint64_t now_ms = belfry_clock_ms();
     belfry_list_each_safe (node, &conn->calls) {
         struct origin_call *call = call_of(node);
-        if (call->due_ms == BELFRY_NEVER || call->due_ms > now_ms)
+        if (call->due_ms == BELFRY_NEVER || call->due_ms > now_ms || conn->knows_none)
             continue;
         call->due_ms = BELFRY_NEVER;
         origin.dialect->due(call);
@@ -425,14 +427,13 @@ static void conn_send_half(struct origin_conn *conn)
 static void conn_strike(struct origin_conn *conn, enum origin_blow blow)
 {
     static const uint8_t garbage[] = "HTTP/1.1 400 Bad Request\r\n\r\n\0\0\xff";
-    bool knows_none = false;
     switch (blow) {
     case ORIGIN_DROP:
         conn_close(conn);
         break;
     case ORIGIN_GOAWAY:
-        knows_none = choose(origin.choices, 2) == 0 && !conn_has_processed(conn);
-        nghttp2_submit_goaway(conn->session, 0, knows_none ? 0 : 0x7fffffff, 0, NULL, 0);
+        conn->knows_none = choose(origin.choices, 2) == 0 && !conn_has_processed(conn);
+        nghttp2_submit_goaway(conn->session, 0, conn->knows_none ? 0 : 0x7fffffff, 0, NULL, 0);
         break;
     case ORIGIN_RESET:
         conn_reset_first(conn);
