@@ -208,6 +208,8 @@ static void shrink(struct config *config)
     config->max_streams = streams[choose(choices, 4)];
     config->progress_ms = 500 << choose(choices, 6);
     config->rights_period_ms = 1000 << choose(choices, 4);
+    if (house.is_kube) /* what is unread is relayed, too */
+        config->unread_time_ms = 1000 << choose(choices, 7);
 }
 
 /* Pools that a few clients fill, and shares of them. Two clients in good order have room in each. */

@@ -183,6 +183,21 @@ static void add_http_fields(struct request *request, struct choices *choices, bo
         add_field(request, "if-none-match", "\"0\"");
 }
 
+/* What the front of a tier before Kubernetes refuses, keeps to itself or passes on. */
+static void add_odd_fields(struct request *request, struct choices *choices)
+{
+    static const struct {
+        const char *name, *value;
+    } odd[] = {{"impersonate-user", "root"}, {"impersonate-group", "all"},    {"upgrade", "websocket"},
+               {"upgrade", "SPDY/3.1"},      {"connection", "authorization"}, {"connection", "upgrade"},
+               {"expect", "100-continue"},   {"x-remote-user", "root"},       {"belfry-via", "storm"},
+               {"range", "bytes=0-5"},       {"content-encoding", "gzip"}};
+    for (uint32_t n = choose(choices, 3); n > 0; n--) {
+        uint32_t i = choose(choices, COUNT(odd));
+        add_field(request, odd[i].name, odd[i].value);
+    }
+}
+
 /* ---- paths ---- */
 
 /* What the API server answers; the first is a stream. */
@@ -196,11 +211,6 @@ static void choose_relayed(struct request *request, struct choices *choices, boo
                                         /* from here on it should not be passed on */
                                         "/api/v1/namespaces/ns/pods/p/exec?command=sh", "/../%2e%2e//api/v1/\x01"};
     static const char *const methods[] = {"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "TRACE"};
-    static const struct {
-        const char *name, *value;
-    } fields[] = {{"impersonate-user", "root"}, {"upgrade", "websocket"},    {"connection", "authorization"},
-                  {"expect", "100-continue"},   {"x-remote-user", "root"},   {"belfry-via", "storm"},
-                  {"range", "bytes=0-5"},       {"content-encoding", "gzip"}};
     static const char body[4000] = {'b'};
     snprintf(request->path, sizeof(request->path), "%s", paths[choose(choices, is_wild ? COUNT(paths) : 8)]);
     request->method = choose(choices, 2) == 0 ? "GET" : methods[choose(choices, is_wild ? COUNT(methods) : 6)];
@@ -208,10 +218,6 @@ static void choose_relayed(struct request *request, struct choices *choices, boo
     for (uint32_t n = request->has_body ? choose(choices, 15) : 0; n > 0; n--)
         append(&request->body, body, sizeof(body));
     add_http_fields(request, choices, is_wild);
-    if (is_wild && choose_rarely(choices, 2)) {
-        uint32_t i = choose(choices, COUNT(fields));
-        add_field(request, fields[i].name, fields[i].value);
-    }
 }
 
 static void choose_query(struct choices *choices, char *to, size_t room, bool is_wild)
@@ -342,6 +348,8 @@ void request_choose(struct request *request, struct choices *choices, unsigned k
     else
         choose_grpc(request, choices, is_wild);
     add_identity(request, choices, is_wild);
+    if (house_is_kube() && (is_wild || choose_rarely(choices, 4)))
+        add_odd_fields(request, choices);
 }
 
 void request_fini(struct request *request)
