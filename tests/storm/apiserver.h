@@ -26,7 +26,7 @@
 
 /* Paths of clients in good order. A number follows the first: each write has one of its own, below APISERVER_WRITES. */
 #define APISERVER_WRITE  "/api/v1/namespaces/ns/configmaps/w-"
-#define APISERVER_WRITES 4096
+#define APISERVER_WRITES 16384
 
 /* Ended by origin_close(). */
 void apiserver_open(const char *path, struct choices *choices);
