@@ -81,7 +81,4 @@ void kclient_ask(struct kclient *client);
 bool kclient_is_served(const struct kclient *client);
 void kclient_tell(const struct kclient *client); /* why not, for people */
 
-/* It has no watch without a right. */
-void kclient_expect_right(const struct kclient *client);
-
 #endif
