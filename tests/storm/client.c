@@ -11,15 +11,14 @@
 #include "storm/house.h"
 #include "storm/messages.h"
 #include "storm/verdict.h"
+#include "support/h2_nv.h"
 #include "wire/rpc.pb-c.h"
 #include "wire/write.h"
 
-#define AGAIN_MS 50
-#define CALL_MS  100
-#define OUT_MAX  (64 * 1024)
-#define WATCH    "/etcdserverpb.Watch/Watch"
-#define RANGE    "/etcdserverpb.KV/Range"
-#define LIST     "/apis/demo.example.com/v1/widgets"
+#define CALL_MS 100
+#define WATCH   "/etcdserverpb.Watch/Watch"
+#define RANGE   "/etcdserverpb.KV/Range"
+#define LIST    "/apis/demo.example.com/v1/widgets"
 
 /* ---- what is received ---- */
 
@@ -28,11 +27,12 @@ static void client_take_canceled(struct client *client, const struct belfry_wire
 {
     client->refusals++;
     snprintf(client->why, sizeof(client->why), "%.*s", (int)head->cancel_reason.len, head->cancel_reason.data);
-    nghttp2_submit_rst_stream(client->session, 0, client->watch_id, NGHTTP2_CANCEL);
+    nghttp2_submit_rst_stream(client->h2.session, 0, client->watch_id, NGHTTP2_CANCEL);
     if (head->compact_revision == 0)
         return;
     if (head->compact_revision > feed_head() + 1)
-        verdict_fail("%s: compacted at %lld, which was never written", client->peer, (long long)head->compact_revision);
+        verdict_fail("%s: compacted at %lld, which was never written", client->h2.peer,
+                     (long long)head->compact_revision);
     client->compactions++;
     if (head->compact_revision > client->watch.next_rev)
         client->watch.next_rev = head->compact_revision;
@@ -95,17 +95,12 @@ static int on_close(nghttp2_session *session, int32_t id, uint32_t code, void *u
             call_end(&client->calls[i], client->calls[i].is_fine && code == NGHTTP2_NO_ERROR);
     if (id == client->watch_id) {
         client->watch_id = 0;
-        client->connect_ms = belfry_clock_ms() + AGAIN_MS;
+        client->h2.connect_ms = belfry_clock_ms() + H2_LINE_AGAIN_MS;
     }
     return 0;
 }
 
 /* ---- what is sent ---- */
-
-static nghttp2_nv nv(const char *name, const char *value)
-{
-    return (nghttp2_nv){(uint8_t *)(uintptr_t)name, (uint8_t *)(uintptr_t)value, strlen(name), strlen(value), 0};
-}
 
 static ssize_t on_read_watch(nghttp2_session *session, int32_t id, uint8_t *to, size_t cap, uint32_t *flags,
                              nghttp2_data_source *source, void *user)
@@ -134,19 +129,20 @@ static ssize_t on_read_get(nghttp2_session *session, int32_t id, uint8_t *to, si
 
 static int32_t client_request(struct client *client, const char *path, nghttp2_data_source_read_callback read)
 {
-    nghttp2_nv head[] = {nv(":method", "POST"),         nv(":scheme", "http"), nv(":path", path),
-                         nv(":authority", "localhost"), nv("te", "trailers"),  nv("content-type", "application/grpc"),
-                         nv("token", ETCD_ROOT)};
+    nghttp2_nv head[] = {h2_nv(":method", "POST"), h2_nv(":scheme", "http"),
+                         h2_nv(":path", path),     h2_nv(":authority", "localhost"),
+                         h2_nv("te", "trailers"),  h2_nv("content-type", "application/grpc"),
+                         h2_nv("token", ETCD_ROOT)};
     nghttp2_data_provider body = {.source = {.ptr = client}, .read_callback = read};
-    int32_t id = nghttp2_submit_request(client->session, NULL, head, sizeof(head) / sizeof(head[0]), &body, NULL);
+    int32_t id = nghttp2_submit_request(client->h2.session, NULL, head, sizeof(head) / sizeof(head[0]), &body, NULL);
     return id > 0 ? id : 0;
 }
 
 static int32_t client_list(struct client *client)
 {
-    nghttp2_nv head[] = {nv(":method", "GET"), nv(":scheme", "http"), nv(":path", LIST), nv(":authority", "localhost"),
-                         nv("authorization", "Bearer " ETCD_ROOT)};
-    int32_t id = nghttp2_submit_request(client->session, NULL, head, sizeof(head) / sizeof(head[0]), NULL, NULL);
+    nghttp2_nv head[] = {h2_nv(":method", "GET"), h2_nv(":scheme", "http"), h2_nv(":path", LIST),
+                         h2_nv(":authority", "localhost"), h2_nv("authorization", "Bearer " ETCD_ROOT)};
+    int32_t id = nghttp2_submit_request(client->h2.session, NULL, head, sizeof(head) / sizeof(head[0]), NULL, NULL);
     return id > 0 ? id : 0;
 }
 
@@ -169,76 +165,49 @@ static void client_watch(struct client *client)
 
 /* ---- connections ---- */
 
-static void client_connect(struct client *client)
+static void client_listen(nghttp2_session_callbacks *callbacks)
 {
-    nghttp2_session_callbacks *callbacks;
-    struct line_opts opts = {.door = client->door, .client = client->address, .with_cert = true};
-    client->connects++;
-    line_open(&client->line, &opts);
-    verdict_must(nghttp2_session_callbacks_new(&callbacks) == 0, "nghttp2");
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
     nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
-    verdict_must(nghttp2_session_client_new(&client->session, callbacks, client) == 0, "nghttp2");
-    nghttp2_session_callbacks_del(callbacks);
-    nghttp2_settings_entry window = {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, client->window};
-    nghttp2_submit_settings(client->session, 0, &window, 1);
-    nghttp2_session_set_local_window_size(client->session, 0, 0, 16 << 20);
 }
 
 static void client_disconnect(struct client *client)
 {
-    line_close(&client->line);
-    nghttp2_session_del(client->session);
-    client->session = NULL;
+    h2_line_close(&client->h2);
     client->watch_id = 0;
     for (size_t i = 0; i < CLIENT_CALLS; i++)
         if (client->calls[i].id != 0)
             call_end(&client->calls[i], false);
-    client->connect_ms = belfry_clock_ms() + AGAIN_MS;
 }
 
 static void client_ask_more(struct client *client)
 {
     uint64_t now = belfry_clock_ms();
-    if (client->watch_id == 0 && now >= client->connect_ms)
+    if (client->watch_id == 0 && now >= client->h2.connect_ms)
         client_watch(client);
     for (size_t i = 0; i < CLIENT_CALLS; i++) {
         struct client_call *call = &client->calls[i];
-        if (call->id != 0 || now < call->next_ms || (i == CLIENT_LIST && !house_door_has_kube(client->door)))
+        if (call->id != 0 || now < call->next_ms || (i == CLIENT_LIST && !house_door_has_kube(client->h2.door)))
             continue;
         call->is_fine = false;
         call->id = i == CLIENT_GET ? client_request(client, RANGE, on_read_get) : client_list(client);
     }
 }
 
-static void client_exchange(struct client *client)
-{
-    const uint8_t *data;
-    ssize_t n;
-    line_pull(&client->line, client->reads);
-    struct belfry_bytes in = belfry_buf_bytes(&client->line.in);
-    if (in.len > 0 && nghttp2_session_mem_recv(client->session, (const uint8_t *)in.data, in.len) < 0)
-        verdict_fail("%s: the server broke the protocol", client->peer);
-    belfry_buf_clear(&client->line.in);
-    while (belfry_buf_len(&client->line.out) < OUT_MAX && (n = nghttp2_session_mem_send(client->session, &data)) > 0)
-        verdict_must(belfry_buf_append(&client->line.out, data, (size_t)n) == BELFRY_OK, "output");
-    line_push(&client->line, SIZE_MAX);
-}
-
 void client_turn(struct client *client)
 {
-    if (client->session == NULL) {
-        if (belfry_clock_ms() >= client->connect_ms)
-            client_connect(client);
+    if (client->h2.session == NULL) {
+        if (belfry_clock_ms() >= client->h2.connect_ms)
+            h2_line_open(&client->h2, client_listen, client);
         return;
     }
-    bool may_ask = nghttp2_session_check_request_allowed(client->session) != 0;
+    bool may_ask = nghttp2_session_check_request_allowed(client->h2.session) != 0;
     if (may_ask)
         client_ask_more(client);
-    client_exchange(client);
+    h2_line_exchange(&client->h2);
     bool is_idle = client->watch_id == 0 && client->calls[CLIENT_GET].id == 0 && client->calls[CLIENT_LIST].id == 0;
-    if (client->line.is_over || (!may_ask && is_idle))
+    if (client->h2.line.is_over || (!may_ask && is_idle))
         client_disconnect(client);
 }
 
@@ -247,17 +216,15 @@ void client_init(struct client *client, size_t door, unsigned number, struct cho
 {
     static const uint32_t windows[] = {65535, 65535, 3000, 200};
     static const size_t reads[] = {SIZE_MAX, SIZE_MAX, 2000, 400};
-    *client = (struct client){.line = {.fd = -1}, .door = door};
-    client->window = windows[choose(choices, 4)];
-    client->reads = reads[choose(choices, 4)];
-    client->address = client_address_ipv4((const uint8_t[]){10, 0, 0, (uint8_t)number}, 1);
-    client_address_text(&client->address, client->peer);
-    client->watch.who = client->peer;
+    *client = (struct client){0};
+    uint32_t window = windows[choose(choices, 4)];
+    h2_line_init(&client->h2, door, number, window, reads[choose(choices, 4)]);
+    client->watch.who = client->h2.peer;
 }
 
 void client_fini(struct client *client)
 {
-    if (client->session != NULL)
+    if (client->h2.session != NULL)
         client_disconnect(client);
     belfry_buf_fini(&client->watch_in);
     belfry_buf_fini(&client->request);
@@ -273,7 +240,7 @@ bool client_is_served(const struct client *client)
 {
     const struct client_call *get = &client->calls[CLIENT_GET], *list = &client->calls[CLIENT_LIST];
     return client->watch.is_created && reading_is_whole(&client->watch, INT64_MAX) && get->answered > get->before &&
-           (list->answered > list->before || !house_door_has_kube(client->door));
+           (list->answered > list->before || !house_door_has_kube(client->h2.door));
 }
 
 void client_tell(const struct client *client)
@@ -282,9 +249,9 @@ void client_tell(const struct client *client)
     verdict_note(
         "%s at door %zu: %s, stream %d, %s, resumes from %lld of %lld, %llu connects, %llu events, %llu refusals; "
         "%llu gets, %llu failed; %llu lists, %llu failed; last \"%s\"",
-        client->peer, client->door, client->session != NULL ? "connected" : "not connected", (int)client->watch_id,
-        client->watch.is_created ? "created" : "not created", (long long)client->watch.next_rev, (long long)feed_head(),
-        (unsigned long long)client->connects, (unsigned long long)client->watch.events,
+        client->h2.peer, client->h2.door, client->h2.session != NULL ? "connected" : "not connected",
+        (int)client->watch_id, client->watch.is_created ? "created" : "not created", (long long)client->watch.next_rev,
+        (long long)feed_head(), (unsigned long long)client->h2.connects, (unsigned long long)client->watch.events,
         (unsigned long long)client->refusals, (unsigned long long)get->answered, (unsigned long long)get->failed,
         (unsigned long long)list->answered, (unsigned long long)list->failed, client->why);
 }

@@ -10,12 +10,11 @@
 #ifndef BELFRY_STORM_CLIENT_H
 #define BELFRY_STORM_CLIENT_H
 
-#include <nghttp2/nghttp2.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "storm/choices.h"
-#include "storm/line.h"
+#include "storm/h2_line.h"
 #include "storm/reading.h"
 
 /* What it asks again and again. */
@@ -30,21 +29,14 @@ struct client_call {
 };
 
 struct client {
-    struct line line;
-    nghttp2_session *session; /* NULL: not connected */
-    size_t door;
-    struct client_address address;
-    char peer[CLIENT_ADDRESS_TEXT];
-    uint64_t connect_ms; /* not before */
-    uint32_t window;     /* of a stream */
-    size_t reads;        /* bytes in a turn, at most */
+    struct h2_line h2;
     /* the watch */
     int32_t watch_id; /* its stream; 0: none */
     struct belfry_buf watch_in, request;
     struct reading watch;
     struct client_call calls[CLIENT_CALLS];
     /* counted */
-    uint64_t connects, compactions, refusals;
+    uint64_t compactions, refusals;
     char why[160]; /* the last reason that the server gave */
 };
 

@@ -11,11 +11,10 @@
 #include "storm/house.h"
 #include "storm/objects.h"
 #include "storm/verdict.h"
+#include "support/h2_nv.h"
 
-#define AGAIN_MS  50
 #define CALL_MS   100
 #define STAYS_MS  5000 /* with a stream, at least; with what it goes from in the middle, at most */
-#define OUT_MAX   (64 * 1024)
 #define BODY_MAX  100000
 #define DOCUMENTS 3
 #define WIDGETS   "/apis/demo.example.com/v1/widgets"
@@ -48,7 +47,7 @@ static void judge_echo(const struct kclient *client, const struct kclient_call *
 {
     char head[ECHO_HEAD];
     echo_head(head, who, methods[call_what(client, call)], call->path, belfry_buf_bytes(&call->body));
-    echo_judge(client->peer, head, belfry_buf_bytes(&call->in), call->is_ended ? ECHO_WHOLE : ECHO_PART);
+    echo_judge(client->h2.peer, head, belfry_buf_bytes(&call->in), call->is_ended ? ECHO_WHOLE : ECHO_PART);
 }
 
 /* A document is the same for all who may read it: its echo names its version. */
@@ -59,14 +58,14 @@ static void judge_document(const struct kclient *client, const struct kclient_ca
     const char *space = in.len == 0 ? NULL : memchr(in.data, ' ', in.len < sizeof(who) ? in.len : sizeof(who) - 1);
     if (space == NULL) {
         if (call->is_ended)
-            verdict_fail("%s: a document without a version: %s", client->peer, call->path);
+            verdict_fail("%s: a document without a version: %s", client->h2.peer, call->path);
         return;
     }
     memcpy(who, in.data, (size_t)(space - (const char *)in.data));
     judge_echo(client, call, who);
     uint64_t version = strtoull(who + 1, NULL, 10);
     if (version < call->expects || version > apiserver_version())
-        verdict_fail("%s: version %llu of a document, which was %llu before it was asked for", client->peer,
+        verdict_fail("%s: version %llu of a document, which was %llu before it was asked for", client->h2.peer,
                      (unsigned long long)version, (unsigned long long)call->expects);
 }
 
@@ -76,7 +75,7 @@ static void judge_stream_line(struct kclient *client, struct kclient_call *call,
     echo_head(head, client->token, "GET", call->path, (struct belfry_bytes){0});
     snprintf(due, sizeof(due), "%llu %s", (unsigned long long)call->expects++, head);
     if (!belfry_bytes_equal(line, belfry_bytes_str(due)))
-        verdict_fail("%s: a line of a stream is not its own, or not the next: %.*s instead of %s", client->peer,
+        verdict_fail("%s: a line of a stream is not its own, or not the next: %.*s instead of %s", client->h2.peer,
                      (int)line.len, line.data, due);
 }
 
@@ -106,10 +105,10 @@ static void judge_watch_line(struct kclient *client, struct belfry_bytes line)
         client->is_listed = false;
         return;
     }
-    int64_t rev = objects_revision(client->peer, line);
+    int64_t rev = objects_revision(client->h2.peer, line);
     if (client->forbidden_rev != 0 && rev >= client->forbidden_rev && client->lost_ms == apiserver_lost_ms())
-        verdict_fail("%s: version %lld came, which was written more than %d ms after the right was lost", client->peer,
-                     (long long)rev, KCLIENT_RIGHT_MS);
+        verdict_fail("%s: version %lld came, which was written more than %d ms after the right was lost",
+                     client->h2.peer, (long long)rev, KCLIENT_RIGHT_MS);
     if (belfry_bytes_equal(type, belfry_bytes_str("BOOKMARK"))) {
         reading_move(&client->reading, rev + 1, "a bookmark at");
     } else {
@@ -123,12 +122,12 @@ static void judge_watch_line(struct kclient *client, struct belfry_bytes line)
 static void judge_list(struct kclient *client, struct kclient_call *call)
 {
     if (kclient_is_forbidden(client, call->begun_ms))
-        verdict_fail("%s: a list more than %d ms after the right was lost", client->peer, KCLIENT_RIGHT_MS);
+        verdict_fail("%s: a list more than %d ms after the right was lost", client->h2.peer, KCLIENT_RIGHT_MS);
     if (!call->is_ended)
         return;
-    int64_t rev = objects_list_revision(client->peer, belfry_buf_bytes(&call->in));
+    int64_t rev = objects_list_revision(client->h2.peer, belfry_buf_bytes(&call->in));
     if (rev > feed_head())
-        verdict_fail("%s: a list of version %lld, which was never written", client->peer, (long long)rev);
+        verdict_fail("%s: a list of version %lld, which was never written", client->h2.peer, (long long)rev);
     if (client->is_listed)
         return; /* a watch goes on from another one */
     client->rev = rev;
@@ -170,7 +169,7 @@ static void call_judge(struct kclient *client, struct kclient_call *call)
         return;
     if (call_has_lines(client, call)) {
         if (call->is_ended && belfry_buf_len(&call->in) > 0)
-            verdict_fail("%s: a stream ends inside a line", client->peer);
+            verdict_fail("%s: a stream ends inside a line", client->h2.peer);
     } else if (what == KCLIENT_LIST && call->status == 200) {
         judge_list(client, call);
     } else if (what == KCLIENT_DOCUMENT && call->status == 200) {
@@ -244,11 +243,6 @@ static int on_close(nghttp2_session *session, int32_t id, uint32_t code, void *u
 
 /* ---- what is sent ---- */
 
-static nghttp2_nv nv(const char *name, const char *value)
-{
-    return (nghttp2_nv){(uint8_t *)(uintptr_t)name, (uint8_t *)(uintptr_t)value, strlen(name), strlen(value), 0};
-}
-
 static ssize_t on_read_body(nghttp2_session *session, int32_t id, uint8_t *to, size_t cap, uint32_t *flags,
                             nghttp2_data_source *source, void *user)
 {
@@ -320,43 +314,30 @@ static void kclient_request(struct kclient *client, struct kclient_call *call)
                      : what == KCLIENT_STREAM ? now_ms + STAYS_MS + stays_ms
                                               : BELFRY_NEVER;
     snprintf(bearer, sizeof(bearer), "Bearer %s", client->token);
-    nghttp2_nv head[] = {nv(":method", methods[what]), nv(":scheme", "http"), nv(":path", call->path),
-                         nv(":authority", "localhost"), nv("authorization", bearer)};
+    nghttp2_nv head[] = {h2_nv(":method", methods[what]), h2_nv(":scheme", "http"), h2_nv(":path", call->path),
+                         h2_nv(":authority", "localhost"), h2_nv("authorization", bearer)};
     nghttp2_data_provider body = {.source = {.ptr = call}, .read_callback = on_read_body};
-    int32_t id = nghttp2_submit_request(client->session, NULL, head, sizeof(head) / sizeof(head[0]),
+    int32_t id = nghttp2_submit_request(client->h2.session, NULL, head, sizeof(head) / sizeof(head[0]),
                                         what == KCLIENT_WRITE ? &body : NULL, NULL);
     call->id = id > 0 ? id : 0;
 }
 
 /* ---- connections ---- */
 
-static void kclient_connect(struct kclient *client)
+static void kclient_listen(nghttp2_session_callbacks *callbacks)
 {
-    nghttp2_session_callbacks *callbacks;
-    struct line_opts opts = {.door = client->door, .client = client->address, .with_cert = true};
-    client->connects++;
-    line_open(&client->line, &opts);
-    verdict_must(nghttp2_session_callbacks_new(&callbacks) == 0, "nghttp2");
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
     nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
     nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
-    verdict_must(nghttp2_session_client_new(&client->session, callbacks, client) == 0, "nghttp2");
-    nghttp2_session_callbacks_del(callbacks);
-    nghttp2_settings_entry window = {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, client->window};
-    nghttp2_submit_settings(client->session, 0, &window, 1);
-    nghttp2_session_set_local_window_size(client->session, 0, 0, 16 << 20);
 }
 
 static void kclient_disconnect(struct kclient *client)
 {
-    line_close(&client->line);
-    nghttp2_session_del(client->session);
-    client->session = NULL;
+    h2_line_close(&client->h2);
     for (size_t i = 0; i < KCLIENT_CALLS; i++)
         if (client->calls[i].id != 0)
             call_end(client, &client->calls[i]);
-    client->connect_ms = belfry_clock_ms() + AGAIN_MS;
 }
 
 static void kclient_ask_more(struct kclient *client)
@@ -378,22 +359,8 @@ static void kclient_give_up(struct kclient *client)
         if (call->id == 0 || now_ms < call->leave_ms)
             continue;
         call->leave_ms = BELFRY_NEVER;
-        nghttp2_submit_rst_stream(client->session, 0, call->id, NGHTTP2_CANCEL);
+        nghttp2_submit_rst_stream(client->h2.session, 0, call->id, NGHTTP2_CANCEL);
     }
-}
-
-static void kclient_exchange(struct kclient *client)
-{
-    const uint8_t *data;
-    ssize_t n;
-    line_pull(&client->line, client->reads);
-    struct belfry_bytes in = belfry_buf_bytes(&client->line.in);
-    if (in.len > 0 && nghttp2_session_mem_recv(client->session, (const uint8_t *)in.data, in.len) < 0)
-        verdict_fail("%s: the server broke the protocol", client->peer);
-    belfry_buf_clear(&client->line.in);
-    while (belfry_buf_len(&client->line.out) < OUT_MAX && (n = nghttp2_session_mem_send(client->session, &data)) > 0)
-        verdict_must(belfry_buf_append(&client->line.out, data, (size_t)n) == BELFRY_OK, "output");
-    line_push(&client->line, SIZE_MAX);
 }
 
 static bool kclient_is_idle(const struct kclient *client)
@@ -406,18 +373,18 @@ static bool kclient_is_idle(const struct kclient *client)
 
 void kclient_turn(struct kclient *client)
 {
-    if (client->session == NULL) {
-        if (belfry_clock_ms() >= client->connect_ms)
-            kclient_connect(client);
+    if (client->h2.session == NULL) {
+        if (belfry_clock_ms() >= client->h2.connect_ms)
+            h2_line_open(&client->h2, kclient_listen, client);
         return;
     }
     kclient_look_at_right(client);
-    bool may_ask = nghttp2_session_check_request_allowed(client->session) != 0;
+    bool may_ask = nghttp2_session_check_request_allowed(client->h2.session) != 0;
     if (may_ask)
         kclient_ask_more(client);
     kclient_give_up(client);
-    kclient_exchange(client);
-    if (client->line.is_over || (!may_ask && kclient_is_idle(client)))
+    h2_line_exchange(&client->h2);
+    if (client->h2.line.is_over || (!may_ask && kclient_is_idle(client)))
         kclient_disconnect(client);
 }
 
@@ -426,18 +393,16 @@ void kclient_init(struct kclient *client, size_t door, unsigned number, const ch
 {
     static const uint32_t windows[] = {65535, 65535, 30000, 3000};
     static const size_t reads[] = {SIZE_MAX, SIZE_MAX, 20000, 4000};
-    *client = (struct kclient){.line = {.fd = -1}, .choices = choices, .door = door, .token = token};
-    client->window = windows[choose(choices, 4)];
-    client->reads = reads[choose(choices, 4)];
-    client->reading = (struct reading){.who = client->peer, .keys = FEED_KEYS_WIDGETS};
+    *client = (struct kclient){.choices = choices, .token = token};
+    uint32_t window = windows[choose(choices, 4)];
+    h2_line_init(&client->h2, door, number, window, reads[choose(choices, 4)]);
+    client->reading = (struct reading){.who = client->h2.peer, .keys = FEED_KEYS_WIDGETS};
     client->lost_ms = BELFRY_NEVER;
-    client->address = client_address_ipv4((const uint8_t[]){10, 0, 0, (uint8_t)number}, 1);
-    client_address_text(&client->address, client->peer);
 }
 
 void kclient_fini(struct kclient *client)
 {
-    if (client->session != NULL)
+    if (client->h2.session != NULL)
         kclient_disconnect(client);
 }
 
@@ -462,9 +427,9 @@ void kclient_tell(const struct kclient *client)
     for (size_t i = 0; i < KCLIENT_CALLS; i++) {
         const struct kclient_call *call = &client->calls[i];
         verdict_note("%s, door %zu: %s %s: answered %llu, since then %llu, failed %llu; under way: %s, status %d",
-                     client->peer, client->door, methods[i], call->path, (unsigned long long)call->answered,
+                     client->h2.peer, client->h2.door, methods[i], call->path, (unsigned long long)call->answered,
                      (unsigned long long)(call->answered - call->before), (unsigned long long)call->failed,
                      call->id != 0 ? "yes" : "no", call->status);
     }
-    verdict_note("%s: the last refusal: %s", client->peer, client->why);
+    verdict_note("%s: the last refusal: %s", client->h2.peer, client->why);
 }

@@ -11,13 +11,12 @@
 #ifndef BELFRY_STORM_KCLIENT_H
 #define BELFRY_STORM_KCLIENT_H
 
-#include <nghttp2/nghttp2.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "storm/choices.h"
 #include "storm/echo.h"
-#include "storm/line.h"
+#include "storm/h2_line.h"
 #include "storm/reading.h"
 
 #define KCLIENT_RIGHT_MS 10000
@@ -48,20 +47,12 @@ struct kclient_call {
 };
 
 struct kclient {
-    struct line line;
-    nghttp2_session *session; /* NULL: not connected */
+    struct h2_line h2;
     struct choices *choices;
-    size_t door;
-    struct client_address address;
-    char peer[CLIENT_ADDRESS_TEXT];
     const char *token;
-    uint64_t connect_ms; /* not before */
-    uint32_t window;     /* of a stream */
-    size_t reads;        /* bytes in a turn, at most */
-    bool is_patient;     /* it gives up nothing */
-    uint64_t number;     /* of its last request */
-    uint64_t connects;
-    char why[400]; /* the last refusal */
+    bool is_patient; /* it gives up nothing */
+    uint64_t number; /* of its last request */
+    char why[400];   /* the last refusal */
     struct kclient_call calls[KCLIENT_CALLS];
     /* the watch */
     struct reading reading;

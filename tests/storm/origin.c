@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "storm/frames.h"
 #include "storm/verdict.h"
+#include "support/h2_nv.h"
 
 #define CONNS    16
 #define BODY_MAX (256 * 1024) /* of a request that is kept */
@@ -46,16 +47,11 @@ static struct origin_call *call_of(struct belfry_list *node)
 
 /* ---- answers ---- */
 
-static nghttp2_nv nv(const char *name, const char *value)
-{
-    return (nghttp2_nv){(uint8_t *)(uintptr_t)name, (uint8_t *)(uintptr_t)value, strlen(name), strlen(value), 0};
-}
-
 static size_t copy_fields(nghttp2_nv *to, const struct origin_field *fields, size_t n)
 {
     verdict_must(n <= ORIGIN_FIELDS, "fields");
     for (size_t i = 0; i < n; i++)
-        to[i] = nv(fields[i].name, fields[i].value);
+        to[i] = h2_nv(fields[i].name, fields[i].value);
     return n;
 }
 
@@ -84,7 +80,7 @@ static ssize_t on_read(nghttp2_session *session, int32_t id, uint8_t *to, size_t
 
 void origin_respond(struct origin_call *call, const char *status, const struct origin_field *fields, size_t n)
 {
-    nghttp2_nv head[1 + ORIGIN_FIELDS] = {nv(":status", status)};
+    nghttp2_nv head[1 + ORIGIN_FIELDS] = {h2_nv(":status", status)};
     nghttp2_data_provider provider = {.source = {.ptr = call}, .read_callback = on_read};
     if (!call->has_head)
         nghttp2_submit_response(call->conn->session, call->id, head, 1 + copy_fields(head + 1, fields, n), &provider);

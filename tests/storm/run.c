@@ -339,7 +339,7 @@ static void count_up(void)
     for (size_t i = 0; i < run.n_clients; i++) {
         run.tally->events += run.clients[i].watch.events;
         run.tally->gets += run.clients[i].calls[CLIENT_GET].answered + run.clients[i].calls[CLIENT_LIST].answered;
-        run.tally->reconnects += run.clients[i].connects - 1;
+        run.tally->reconnects += run.clients[i].h2.connects - 1;
     }
     for (size_t i = 0; i < run.n_kclients; i++)
         for (size_t k = 0; k < KCLIENT_CALLS; k++)

@@ -13,6 +13,7 @@
 
 #include <nghttp2/nghttp2.h>
 
+#include "support/h2_nv.h"
 #include "wire/rpc.pb-c.h"
 
 #define CONNS     16
@@ -202,11 +203,6 @@ static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *buf, siz
     return (ssize_t)n;
 }
 
-static nghttp2_nv nv(const char *name, const char *value)
-{
-    return (nghttp2_nv){(uint8_t *)(uintptr_t)name, (uint8_t *)(uintptr_t)value, strlen(name), strlen(value), 0};
-}
-
 /* Sends whatever is in s->out; the response's head first. */
 static void flush(struct conn *conn, struct stream *s)
 {
@@ -216,7 +212,7 @@ static void flush(struct conn *conn, struct stream *s)
         nghttp2_session_resume_data(conn->session, s->id);
         return;
     }
-    nghttp2_nv head[] = {nv(":status", "200"), nv("content-type", "application/grpc")};
+    nghttp2_nv head[] = {h2_nv(":status", "200"), h2_nv("content-type", "application/grpc")};
     nghttp2_data_provider provider = {.source = {.ptr = s}, .read_callback = read_body};
     nghttp2_submit_response(conn->session, s->id, head, 2, &provider);
     s->answered = true;
@@ -251,8 +247,8 @@ static void refuse(struct conn *conn, struct stream *s, uint32_t code, const cha
         return;
     }
     s->answered = true;
-    nghttp2_nv head[] = {nv(":status", "200"), nv("content-type", "application/grpc"), nv("grpc-status", text),
-                         nv("grpc-message", message)};
+    nghttp2_nv head[] = {h2_nv(":status", "200"), h2_nv("content-type", "application/grpc"), h2_nv("grpc-status", text),
+                         h2_nv("grpc-message", message)};
     nghttp2_submit_response(conn->session, s->id, head, 4, NULL);
 }
 

@@ -15,6 +15,8 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
+#include "support/h2_nv.h"
+
 #define CONNS    4
 #define REQUESTS 512
 #define FIELDS   64
@@ -142,11 +144,6 @@ static int on_close(nghttp2_session *session, int32_t id, uint32_t code, void *u
 
 /* ---- what goes ---- */
 
-static nghttp2_nv nv(const char *name, const char *value)
-{
-    return (nghttp2_nv){(uint8_t *)(uintptr_t)name, (uint8_t *)(uintptr_t)value, strlen(name), strlen(value), 0};
-}
-
 static ssize_t on_read(nghttp2_session *session, int32_t id, uint8_t *to, size_t cap, uint32_t *flags,
                        nghttp2_data_source *source, void *user)
 {
@@ -164,7 +161,7 @@ static ssize_t on_read(nghttp2_session *session, int32_t id, uint8_t *to, size_t
     if (entry->n_trailers > 0) {
         nghttp2_nv list[FIELDS];
         for (size_t i = 0; i < entry->n_trailers; i++)
-            list[i] = nv(entry->trailers[i][0], entry->trailers[i][1]);
+            list[i] = h2_nv(entry->trailers[i][0], entry->trailers[i][1]);
         *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
         nghttp2_submit_trailer(session, id, list, entry->n_trailers);
     }
@@ -177,7 +174,7 @@ void upstream_head(struct upstream *upstream, size_t request, const char *const 
     nghttp2_nv list[FIELDS];
     size_t n = 0;
     for (; fields[2 * n] != NULL; n++)
-        list[n] = nv(fields[2 * n], fields[2 * n + 1]);
+        list[n] = h2_nv(fields[2 * n], fields[2 * n + 1]);
     nghttp2_data_provider provider = {.source = {.ptr = entry}, .read_callback = on_read};
     if (entry->conn != NULL)
         nghttp2_submit_response(entry->conn->session, entry->id, list, n, last ? NULL : &provider);
