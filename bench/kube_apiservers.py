@@ -196,7 +196,8 @@ class Stage(stage.Stage):
         return found
 
     def asked(self):
-        """kind -> what tiers have asked the API server for while nobody else lists: probes of any followed resource, and reviews."""
+        """kind -> requests of tiers that the API server has had: probes of followed resources, and reviews. All lists count as probes, so that
+        no other client may list meanwhile."""
         followed, found = [name.split(".")[0] for name in FOLLOWED], {"probe": 0, "tokenreviews": 0, "subjectaccessreviews": 0}
         for name, verb, resource, value in self.metrics():
             if name == "apiserver_request_total" and verb == "LIST" and resource in followed:

@@ -63,8 +63,8 @@ def test_informers_through_faults(make_bed, cluster, rng, soak, figure):
 
 
 def test_all_api_servers_forget(make_bed, cluster, rng, soak, figure):
-    """They are all killed, and etcd is compacted: nobody upstream has the history of what changed meanwhile. Tiers may list again; their
-    clients are told what is different."""
+    """All API servers are killed, and etcd is compacted, so that no server has the changes of that time. Tiers may list again. Their clients
+    do not: they receive the differences."""
     if not soak:
         needs.full_length("API servers start eight times: with BELFRY_SOAK=1 only")
     bed = make_bed(n_servers=2, stacked=True)

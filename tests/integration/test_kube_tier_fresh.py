@@ -176,7 +176,7 @@ def test_quiet_resources_share_the_probes_of_their_server(bed, figure):
 
 
 def test_a_controller_reads_its_writes(bed, rng, soak, figure):
-    """Pairs of a write to the API server and a start, or a get, at the tier. A start that is told to come again does so, as clients do."""
+    """Pairs of a write to the API server and a start, or a get, at the tier. A start that is refused is sent again, as clients do."""
     stale, took, refused = 0, [], []
     elsewhere = Elsewhere(bed.etcd)
     for i in range(100000 if soak else 80):

@@ -509,7 +509,7 @@ def test_a_client_that_sends_no_more_has_left(kube):
         w.quiet()
         w.socket.shutdown(socket.SHUT_WR)
         w.socket.settimeout(15)
-        while w.socket.recv(4096):  # kube-apiserver has a last chunk for nobody
+        while w.socket.recv(4096):  # kube-apiserver still sends the last chunk
             pass
 
 
