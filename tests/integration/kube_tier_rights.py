@@ -29,10 +29,11 @@ def made(server, path, obj):
 
 
 class Accounts:
-    """Service accounts of the namespace `default`, and what they may."""
+    """Service accounts of the namespace `default` of a KubeCluster, and what they may."""
 
-    def __init__(self, api, identity):
-        self.api, self.identity, self.uids = api, identity, {}
+    def __init__(self, cluster):
+        self.servers, self.identity, self.uids = cluster.servers, cluster.identity, {}
+        self.api = self.servers[0]
 
     def add(self, name):
         obj = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}
@@ -71,9 +72,10 @@ class Accounts:
         return time.monotonic()
 
     def is_known(self, token):
-        """Does the API server still accept it?"""
+        """Does any API server still accept it? Each remembers for itself, for 10 s, that it was good."""
         spec = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
-        return bool(self.api.call("POST", "/apis/authentication.k8s.io/v1/tokenreviews", obj=spec).json["status"].get("authenticated"))
+        said = [server.call("POST", "/apis/authentication.k8s.io/v1/tokenreviews", obj=spec).json["status"] for server in self.servers]
+        return any(status.get("authenticated") for status in said)
 
 
 def config_map(namespace, name):

@@ -69,7 +69,7 @@ def bed(tmp_path, cluster, soak):
     if not soak:
         needs.full_length("reviews by themselves: with BELFRY_SOAK=1 only; test_kube_tier_rights.py is in the gate")
     cluster_of_apis = kube_apiserver.KubeCluster(tmp_path / "kube", cluster, 2).start()
-    cluster_of_apis.accounts = Accounts(cluster_of_apis.servers[0], cluster_of_apis.identity)
+    cluster_of_apis.accounts = Accounts(cluster_of_apis)
     yield cluster_of_apis
     cluster_of_apis.kill()
 
@@ -109,7 +109,7 @@ def what_is_revoked_ends(bed, reviewer):
     at, verdict, reason = reviewer.answer(held["leaver"], 2)
     assert verdict == "refused" and "configmaps is forbidden" in reason
     assert at <= gone + PERIOD_S and reviewer.last_may(held["leaver"]) <= gone + PERIOD_S
-    procs.wait_until(lambda: not accounts.is_known(short), 40, 0.1, "the API server refuses the token")
+    procs.wait_until(lambda: not accounts.is_known(short), 40, 0.1, "the API servers refuse the token")
     gone = time.monotonic()
     procs.wait_until(lambda: held["expired"] in reviewer.events, 30, 0.05, lambda: f"{reviewer.events}")
     at, event, _ = reviewer.events[held["expired"]][0]
