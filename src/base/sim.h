@@ -110,7 +110,7 @@
     X(kube_waits_forever, "a silent server is waited for")                                                             \
     X(kube_older_unequal, "a cache that is behind us is believed although it has other objects")                       \
     X(kube_older_from_head, "the watch of a cache that is behind us begins at our version")                            \
-    X(kube_pulse_of_any, "the answer of any server shows that the server of a watch is there")                         \
+    X(kube_pulse_of_any, "what is heard of any server shows that the server of a watch is there")                      \
     X(kube_initial_unheld, "events after the initial ones are lost before these are adopted")                          \
     X(kube_initial_unchecked, "initial events are adopted before etcd is asked")                                       \
     X(kube_fresh_joins_sent, "a question whether a resource is fresh joins a proof that was already sent")             \

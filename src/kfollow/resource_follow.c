@@ -370,7 +370,7 @@ static void heard(struct resource_follow *f, uint64_t now_ms)
 {
     f->dead &= ~(UINT32_C(1) << f->server);
     f->asking_ms = 0;
-    f->heard_ms = now_ms;
+    f->heard_ms = f->opts.pulse->heard_ms[f->server] = now_ms;
 }
 
 /* ---- creation ---- */
@@ -1214,7 +1214,6 @@ void resource_on_listed(struct resource_follow *follow, uint64_t id, int64_t rv,
     if (request_is(&f->probe, id)) {
         f->probe.at = REQUEST_NONE;
         heard(f, now_ms);
-        f->opts.pulse->answered_ms[f->server] = now_ms;
         probe_complete(f, rv, now_ms);
     } else if (request_is(&f->list, id)) {
         f->list.at = REQUEST_NONE;
@@ -1341,15 +1340,15 @@ static void forgive_gap(struct resource_follow *f, uint64_t now_ms)
 /* Other followers may have heard of the server. */
 static uint64_t server_silence(const struct resource_follow *f, uint64_t now_ms)
 {
-    uint64_t answered_ms = f->opts.pulse->answered_ms[f->server];
+    uint64_t heard_ms = f->opts.pulse->heard_ms[f->server];
     for (unsigned i = 0; i < f->opts.n_servers && BELFRY_MUTANT(kube_pulse_of_any); i++)
-        if (f->opts.pulse->answered_ms[i] > answered_ms)
-            answered_ms = f->opts.pulse->answered_ms[i];
+        if (f->opts.pulse->heard_ms[i] > heard_ms)
+            heard_ms = f->opts.pulse->heard_ms[i];
     if (f->state != RESOURCE_LIVE || f->watch.at != REQUEST_OPEN)
-        answered_ms = 0;
+        heard_ms = 0;
     if (f->asking_ms != 0) /* a probe of our own has no answer */
-        answered_ms = belfry_min_time(answered_ms, f->asking_ms);
-    return now_ms - (answered_ms > f->heard_ms ? answered_ms : f->heard_ms);
+        heard_ms = belfry_min_time(heard_ms, f->asking_ms);
+    return now_ms - (heard_ms > f->heard_ms ? heard_ms : f->heard_ms);
 }
 
 /* Nobody else asks the server now, or our own watch was silent for long. */

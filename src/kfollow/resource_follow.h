@@ -49,8 +49,8 @@
  * 410. If an item contradicts our old state, the past is another one, and all watchers are told 410.
  *
  * Stale: RESOURCE_STALE_MS without an event, a bookmark or the answer of a probe. Probes are wanted in silence. After
- * RESOURCE_DEAD_MS the next server is asked. Time during which this process did not run does not count. While LIVE, the
- * answer of a probe of another follower counts as well (resource_pulse.h), unless a probe of our own has no answer.
+ * RESOURCE_DEAD_MS the next server is asked. Time during which this process did not run does not count. While LIVE,
+ * what another follower hears of the server counts as well (resource_pulse.h), unless a probe of our own has no answer.
  *
  * Fresh: on request it is proven that we have everything that etcd has (resource_freshness.h), while LIVE.
  *

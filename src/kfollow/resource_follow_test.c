@@ -816,23 +816,23 @@ static void warm_start_without_history_begins_before_the_newest_object(void **st
 
 /* ---- the pulse ---- */
 
-static void answer_to_another_follower_is_a_sign_of_life(void **state)
+static void what_another_follower_hears_is_a_sign_of_life(void **state)
 {
     (void)state;
     begin_live(2);
     uint64_t probes = stats().probes;
     for (unsigned i = 0; i < RESOURCE_OWN_PROBE_MS / RESOURCE_TICK_MS - 2; i++) {
-        bed.pulse.answered_ms[bed.watch.server] = bed.now;
+        bed.pulse.heard_ms[bed.watch.server] = bed.now;
         wait_ms(RESOURCE_TICK_MS);
     }
     assert_false(resource_stale(bed.follow));
     assert_int_equal(stats().probes, probes);
-    bed.pulse.answered_ms[bed.watch.server] = bed.now;
+    bed.pulse.heard_ms[bed.watch.server] = bed.now;
     wait_ms(3 * RESOURCE_TICK_MS);
     assert_int_equal(stats().probes, probes + 1); /* now and then one of its own */
     assert_false(resource_stale(bed.follow));
     for (unsigned i = 0; i < RESOURCE_STALE_MS / RESOURCE_TICK_MS; i++) {
-        bed.pulse.answered_ms[bed.watch.server] = bed.now;
+        bed.pulse.heard_ms[bed.watch.server] = bed.now;
         wait_ms(RESOURCE_TICK_MS);
     }
     assert_true(resource_stale(bed.follow)); /* it has no answer, whatever others hear */
@@ -842,12 +842,26 @@ static void answer_to_another_follower_is_a_sign_of_life(void **state)
     assert_false(resource_stale(bed.follow));
 }
 
-static void answer_of_another_server_is_no_sign_of_life(void **state)
+static void events_and_bookmarks_are_a_sign_of_life_for_other_followers(void **state)
+{
+    (void)state;
+    begin_live(2);
+    unsigned server = bed.watch.server;
+    bed.now += 300;
+    assert_true(event(RESOURCE_ADDED, "prod/pulse", "u", 40));
+    assert_int_equal(bed.pulse.heard_ms[server], bed.now);
+    bed.now += 300;
+    assert_true(bookmark(41));
+    assert_int_equal(bed.pulse.heard_ms[server], bed.now);
+    assert_int_not_equal(bed.pulse.heard_ms[1 - server], bed.now);
+}
+
+static void what_is_heard_of_another_server_is_no_sign_of_life(void **state)
 {
     (void)state;
     begin_live(2);
     for (unsigned i = 0; i < RESOURCE_STALE_MS / RESOURCE_TICK_MS; i++) {
-        bed.pulse.answered_ms[1 - bed.watch.server] = bed.now;
+        bed.pulse.heard_ms[1 - bed.watch.server] = bed.now;
         wait_ms(RESOURCE_TICK_MS);
     }
     assert_true(resource_stale(bed.follow));
@@ -866,7 +880,7 @@ static void probe_that_another_follower_has_sent_is_waited_for(void **state)
     assert_int_equal(stats().probes, probes + 1); /* it takes too long */
     assert_int_equal(bed.pulse.sent_ms[0], bed.now);
     probed(20);
-    assert_int_equal(bed.pulse.answered_ms[0], bed.now);
+    assert_int_equal(bed.pulse.heard_ms[0], bed.now);
 }
 
 /* ---- freshness ---- */
@@ -1164,8 +1178,9 @@ int main(void)
         cmocka_unit_test_teardown(silent_server_is_asked_after_those_that_answer, teardown),
         cmocka_unit_test_teardown(warm_start_begins_before_the_last_changes, teardown),
         cmocka_unit_test_teardown(warm_start_without_history_begins_before_the_newest_object, teardown),
-        cmocka_unit_test_teardown(answer_to_another_follower_is_a_sign_of_life, teardown),
-        cmocka_unit_test_teardown(answer_of_another_server_is_no_sign_of_life, teardown),
+        cmocka_unit_test_teardown(what_another_follower_hears_is_a_sign_of_life, teardown),
+        cmocka_unit_test_teardown(events_and_bookmarks_are_a_sign_of_life_for_other_followers, teardown),
+        cmocka_unit_test_teardown(what_is_heard_of_another_server_is_no_sign_of_life, teardown),
         cmocka_unit_test_teardown(probe_that_another_follower_has_sent_is_waited_for, teardown),
         cmocka_unit_test_teardown(busy_resource_is_fresh_when_the_watch_has_the_version_of_a_probe, teardown),
         cmocka_unit_test_teardown(quiet_resource_is_fresh_when_a_list_has_our_versions, teardown),

@@ -1,7 +1,8 @@
 /* src/kfollow/resource_pulse.h
  *
- * resource_pulse: when each API server last answered a probe, for all followers on one session. The watches of many
- * quiet resources are silent together; one probe per server and period shows that the server is there for all of them.
+ * resource_pulse: when each API server was last heard of, for all followers on one session. The watches of many quiet
+ * resources are silent together; an event of any resource, or one probe per server and period, shows that the server is
+ * there for all of them.
  *
  * It says nothing about one resource: a follower still sends a probe of its own now and then (resource_follow.h).
  *
@@ -16,8 +17,8 @@
 
 /* Initialise with zeroes. */
 struct resource_pulse {
-    uint64_t sent_ms[RESOURCE_SERVERS_MAX];     /* the last probe, by any follower */
-    uint64_t answered_ms[RESOURCE_SERVERS_MAX]; /* the last answer */
+    uint64_t sent_ms[RESOURCE_SERVERS_MAX];  /* the last probe, by any follower */
+    uint64_t heard_ms[RESOURCE_SERVERS_MAX]; /* the last event, bookmark or answer, of any follower */
 };
 
 #endif

@@ -218,7 +218,7 @@ static void pulse_step(struct kube_world *w)
     const struct kube_server *server = &w->servers.servers[number];
     if (!w->has_others || !one_in(w, 40) || !server->is_up || w->now_ms < server->stopped_ms)
         return;
-    w->pulse.sent_ms[number] = w->pulse.answered_ms[number] = w->now_ms;
+    w->pulse.sent_ms[number] = w->pulse.heard_ms[number] = w->now_ms;
     if (number == resource_server(w->follow) && resource_ready(w->follow))
         w->servers.delivered_ms = w->now_ms;
     COVER(kube_pulse);
