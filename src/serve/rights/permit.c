@@ -840,7 +840,8 @@ enum belfry_err permit_create(const struct permit_opts *opts, struct permit **ou
                                  .seed = opts->seed,
                                  .hash_key = belfry_hash_key_draw(),
                                  .bytes_max = opts->bytes_max > 0 ? opts->bytes_max : PERMIT_KEPT_BYTES,
-                                 .claim_bytes = sizeof(struct permit_question) + PERMIT_HOLDER};
+                                 .claim_bytes = sizeof(struct permit_question) + PERMIT_HOLDER,
+                                 .renews_late = opts->asker != NULL};
     enum belfry_err err = rights_create(&rights, &permit->rights);
     if (err != BELFRY_OK) {
         free(permit);

@@ -26,6 +26,8 @@
 /* Percent of a period. */
 #define RENEW_FROM 40 /* the age at which kept answers are renewed, at a random time from here */
 #define RENEW_TO   70 /* to here */
+#define LATE_FROM  70 /* the same with renews_late: a fifth of the period is left to ask another server */
+#define LATE_TO    80
 #define BELOW_MAX  40 /* the age up to which an answer is given to a tier below */
 #define ROUND_MIN  20 /* younger answers are left out of a round */
 #define SOONEST    5  /* after an answer that was old when it came */
@@ -133,8 +135,11 @@ static uint64_t rights_percent(const struct rights *rights, unsigned percent)
 static void bearer_plan_round(struct bearer *bearer, uint64_t now)
 {
     struct rights *rights = bearer->rights;
-    uint64_t low = rights_percent(rights, BELFRY_MUTANT(rights_renewed_early) ? ROUND_MIN + 1 : RENEW_FROM);
-    uint64_t high = rights_percent(rights, BELFRY_MUTANT(rights_renewed_early) ? ROUND_MIN + 1 : RENEW_TO);
+    unsigned from = rights->opts.renews_late ? LATE_FROM : RENEW_FROM;
+    unsigned to = rights->opts.renews_late ? LATE_TO : RENEW_TO;
+    if (BELFRY_MUTANT(rights_renewed_early))
+        from = to = ROUND_MIN + 1;
+    uint64_t low = rights_percent(rights, from), high = rights_percent(rights, to);
     bearer->renew_age_ms = low + belfry_rng_below(&rights->rng, high - low + 1);
     bearer->renew_ms = now + bearer->renew_age_ms;
 }

@@ -103,12 +103,18 @@ static struct rights_who who_is(const char *token)
     return (struct rights_who){.kind = 1, .secret = belfry_bytes_str(token), .source = {source, source}};
 }
 
-static void make(void)
+static void make_that_renews(bool late)
 {
     upstream = (struct upstream){.allowed = {"a"}};
     now = 1000000;
-    struct rights_opts opts = {.period_ms = PERIOD, .seed = 7, .bytes_max = 1 << 26, .claim_bytes = CLAIM_BYTES};
+    struct rights_opts opts = {
+        .period_ms = PERIOD, .seed = 7, .bytes_max = 1 << 26, .claim_bytes = CLAIM_BYTES, .renews_late = late};
     assert_int_equal(rights_create(&opts, &rights), BELFRY_OK);
+}
+
+static void make(void)
+{
+    make_that_renews(false);
 }
 
 static bool claim_use(struct client *client, const char *token, const char *key, const char *end, enum rights_use use)
@@ -278,6 +284,32 @@ static void a_thousand_ranges_cost_eight_questions_per_period(void **state)
     assert_true(upstream.n_questions <= 100 * 8 * 10 / 4 && upstream.n_questions >= 100 * 8);
     quit(a);
     finish();
+}
+
+/* So that answers never end, and a question that fails leaves time for another. */
+static void answers_are_renewed_in_time_and_late_if_wanted(void **state)
+{
+    (void)state;
+    for (int late = 0; late < 2; late++) {
+        make_that_renews(late);
+        struct client *client = come();
+        assert_false(claim(client, "t", "a"));
+        serve();
+        settled_is(&client->claims[0], RIGHTS_GRANTED);
+        join(client);
+        for (int i = 0; i < 200; i++) {
+            uint64_t asked_ms = now;
+            size_t n = upstream.n_questions;
+            while (upstream.n_questions == n)
+                pass(rights_due(rights));
+            assert_true(now - asked_ms >= (late ? PERIOD * 70 / 100 : PERIOD * 40 / 100));
+            assert_true(now - asked_ms <= (late ? PERIOD * 80 / 100 : PERIOD * 70 / 100));
+            assert_true(rights_party_may(&client->party, now));
+        }
+        no_news();
+        quit(client);
+        finish();
+    }
 }
 
 static void the_forbidden_ones_of_many_are_found_by_halving(void **state)
@@ -971,6 +1003,7 @@ int main(void)
         cmocka_unit_test(an_answer_is_shared_until_a_period_after_its_question),
         cmocka_unit_test(an_answer_that_comes_from_a_tier_above_ends_earlier),
         cmocka_unit_test(a_thousand_ranges_cost_eight_questions_per_period),
+        cmocka_unit_test(answers_are_renewed_in_time_and_late_if_wanted),
         cmocka_unit_test(the_forbidden_ones_of_many_are_found_by_halving),
         cmocka_unit_test(a_right_that_is_revoked_ends_within_a_period_and_others_go_on),
         cmocka_unit_test(without_upstream_a_party_pauses_in_time_and_goes_on_when_it_answers),
