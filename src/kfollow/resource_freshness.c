@@ -42,6 +42,7 @@ static void fresh_begin(struct resource_freshness *fresh, const struct resource_
     fresh->n_asked = 0;
     fresh->n_failed = 0;
     fresh->begun_ms = fresh->moved_ms = now_ms;
+    fresh->wait_ms = is_small ? RESOURCE_FRESH_PAUSE_MS : RESOURCE_FRESH_WAIT_MS;
     fresh_want(fresh, is_quiet && is_small ? FRESH_LISTING : FRESH_PROBING, now_ms);
 }
 
@@ -145,7 +146,7 @@ bool resource_freshness_look(struct resource_freshness *fresh, const struct reso
     bool is_given_up = fresh->n_failed >= RESOURCE_FRESH_TRIES;
     if (is_late || is_given_up || now_ms - fresh->begun_ms >= RESOURCE_FRESH_MAX_MS)
         return fresh_end(fresh, fresh->batch, 0, out);
-    if (fresh->at == FRESH_WAITING && now_ms - fresh->moved_ms >= RESOURCE_FRESH_WAIT_MS)
+    if (fresh->at == FRESH_WAITING && now_ms - fresh->moved_ms >= fresh->wait_ms)
         fresh_want(fresh, FRESH_LISTING, now_ms);
     return false;
 }
@@ -161,7 +162,7 @@ uint64_t resource_freshness_due(const struct resource_freshness *fresh)
     case FRESH_LISTING:
         return fresh->is_sent ? fresh->moved_ms + RESOURCE_FRESH_MS : fresh->due_ms;
     case FRESH_WAITING:
-        return fresh->moved_ms + RESOURCE_FRESH_WAIT_MS;
+        return fresh->moved_ms + fresh->wait_ms;
     case FRESH_COMPARING:
         return fresh->moved_ms + RESOURCE_FRESH_MS;
     }

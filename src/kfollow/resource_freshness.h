@@ -5,7 +5,7 @@
  *
  *            busy, or large            at R                 shown >= R
  *     IDLE ----------------> PROBING --------> WAITING ---------------------------------> IDLE
- *       |                                         | RESOURCE_FRESH_WAIT_MS                 ^
+ *       |                                         | RESOURCE_FRESH_WAIT_MS (small: PAUSE)  ^
  *       | quiet and small                         v                                        |
  *       `------------------------------------> LISTING --at L--> COMPARING ----------------'
  *                                                                 shown >= L, or equal versions
@@ -33,6 +33,7 @@
 #include "kfollow/resource_audit.h"
 
 #define RESOURCE_FRESH_WAIT_MS  200   /* that the watch has after a probe */
+#define RESOURCE_FRESH_PAUSE_MS 20    /* the same if a list would cost little: the resource is small */
 #define RESOURCE_FRESH_QUIET_MS 1000  /* a resource without a change for this long is quiet */
 #define RESOURCE_FRESH_SMALL    500   /* a resource of up to so many objects is small: one page */
 #define RESOURCE_FRESH_MS       5000  /* without progress, a batch fails after this long */
@@ -68,6 +69,7 @@ struct resource_freshness {
     unsigned n_failed;             /* requests of this batch */
     uint64_t due_ms;               /* when the next one is sent, at the earliest */
     uint64_t begun_ms, moved_ms;   /* the batch began; something of it last came */
+    uint64_t wait_ms;              /* WAITING: that the watch has */
     int64_t target;                /* WAITING, COMPARING */
     struct resource_sum listed;    /* LISTING, COMPARING */
     uint64_t list_ms, list_due_ms; /* when the last list was sent; no other before */
