@@ -503,7 +503,11 @@ static enum belfry_err krelay_call_send(struct krelay_call *call)
         call->head_ms = now + krelay->opts.head_ms;
     relay_alarm_set(&krelay->alarm, belfry_min_time(call->opening_ms, call->head_ms), now);
     call->may_repeat = call->ended && belfry_buf_len(&call->body) <= KRELAY_KEPT_BYTES;
-    enum belfry_err err = krelay_call_open(call);
+    enum belfry_err err = BELFRY_OK;
+    if (call->copy != NULL)
+        err = fields_add(&call->asked, belfry_bytes_str("if-none-match"), krelay_doc_etag(call->copy));
+    if (err == BELFRY_OK)
+        err = krelay_call_open(call);
     if (call->may_repeat) {
         call->repeat_ms = now + KRELAY_REPEAT_MS;
         call->repeats = KRELAY_REPEATS;
@@ -567,6 +571,15 @@ static void krelay_call_pass_on(struct krelay_call *call)
     }
 }
 
+/* A request with a body is for no document: what it says may change the answer, which then is nobody else's. */
+static void krelay_call_forget_copy(struct krelay_call *call)
+{
+    krelay_doc_unref(call->copy);
+    call->copy = NULL;
+    call->client_has_copy = false;
+    belfry_buf_fini(&call->key);
+}
+
 /* `n` more bytes of the request were received, or its head. */
 static void krelay_call_set_pace(struct krelay_call *call, size_t n)
 {
@@ -588,6 +601,8 @@ static void on_down_body(struct exchange *x, struct belfry_bytes bytes, void *us
     }
     if (!krelay_call_keep(call, &call->body, bytes))
         return;
+    if (call->state == HEADED)
+        krelay_call_forget_copy(call);
     krelay_call_set_pace(call, bytes.len);
     krelay_call_pass_on(call);
 }
@@ -667,8 +682,6 @@ static enum belfry_err krelay_call_take_head(struct krelay_call *call, const str
         err = belfry_buf_append(&call->target, head->path.data, head->path.len);
     if (err == BELFRY_OK)
         err = krelay_head_take(head, without, &exchange_conn(call->x)->address, &call->asked);
-    if (err == BELFRY_OK && call->copy != NULL)
-        err = fields_add(&call->asked, belfry_bytes_str("if-none-match"), krelay_doc_etag(call->copy));
     if (err != BELFRY_OK)
         return err;
     if (!relay_holding_make_room(&call->holding, call->target.cap + fields_bytes(&call->asked) + call->key.cap,

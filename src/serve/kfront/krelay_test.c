@@ -639,6 +639,36 @@ static void a_copy_is_sent_when_upstream_says_to_this_client_that_it_is_still_ri
     assert_int_equal(counted().documents, 1);
 }
 
+static void get_document_with_body(const char *const *fields)
+{
+    fakeexchange_fini(&fake);
+    fakeexchange_init(&fake, EXCHANGE_ROOM);
+    begin_on(&fake, "GET", "/apis", fields, &a_document);
+    fakeexchange_send(&fake, "fat!", 4);
+    fakeexchange_half_close(&fake);
+}
+
+/* Otherwise it could choose what others read, if upstream looks at the body. */
+static void a_request_with_a_body_neither_makes_nor_gets_a_copy(void **state)
+{
+    (void)state;
+    make_krelay(NULL, NULL);
+    get_document_with_body(alice);
+    answer_document(0, "\"1\"", "{poison}");
+    assert_int_equal(counted().documents, 0);
+    get_document(bob);
+    answer_document(1, "\"1\"", "{good}");
+    assert_null(upstream_field(bed.members[0], 1, "if-none-match"));
+    assert_int_equal(counted().documents, 1);
+
+    get_document_with_body((const char *const[]){"if-none-match: \"1\"", NULL});
+    answer_document(2, "\"1\"", "{poison}");
+    assert_null(upstream_field(bed.members[0], 2, "if-none-match"));
+    get_document(bob);
+    answer_304(3);
+    body_is(&fake, "{good}");
+}
+
 static void a_client_that_has_the_document_gets_no_copy(void **state)
 {
     (void)state;
@@ -846,6 +876,7 @@ int main(void)
         TEST(an_answer_for_which_there_is_no_room_is_cut),
         TEST(a_head_that_is_too_long_is_refused),
         TEST(a_copy_is_sent_when_upstream_says_to_this_client_that_it_is_still_right),
+        TEST(a_request_with_a_body_neither_makes_nor_gets_a_copy),
         TEST(a_client_that_has_the_document_gets_no_copy),
         TEST(a_copy_is_not_for_a_client_that_upstream_refuses),
         TEST(other_forms_are_other_documents),
