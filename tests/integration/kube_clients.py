@@ -73,8 +73,10 @@ class Lines:
     def __init__(self, argv, **kw):
         self.proc = procs.spawn(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **kw)
         self._lines, self._errors = queue.Queue(), []
-        for pipe, take in ((self.proc.stdout, self._lines.put), (self.proc.stderr, self._errors.append)):
-            threading.Thread(target=self._read, args=(pipe, take), daemon=True).start()
+        self._readers = [threading.Thread(target=self._read, args=(pipe, take), daemon=True) for pipe, take in
+                         ((self.proc.stdout, self._lines.put), (self.proc.stderr, self._errors.append))]
+        for reader in self._readers:
+            reader.start()
 
     def _read(self, pipe, take):
         try:
@@ -104,8 +106,11 @@ class Lines:
         raise AssertionError(f"nothing should be printed, but: {text}")
 
     def ended(self, timeout=30):
-        """The exit code."""
-        return self.proc.wait(timeout)
+        """The exit code. All that it has printed is there then."""
+        code = self.proc.wait(timeout)
+        for reader in self._readers:
+            reader.join(timeout)
+        return code
 
     def send(self, text):
         self.proc.stdin.write(text.encode() + b"\n")
