@@ -82,6 +82,12 @@ static struct tally *tally_of(struct uplink *uplink, const struct rights_who *wh
     return tally;
 }
 
+void asking_claimed(struct uplink *uplink, const struct auth_who *who, uint64_t now_ms)
+{
+    struct rights_who bearer = {.kind = (unsigned)who->kind, .secret = belfry_bytes_str(who->secret)};
+    tally_of(uplink, &bearer, now_ms)->excused++;
+}
+
 static void tally_question(struct uplink *uplink, const struct rights_question *question, uint64_t now)
 {
     struct tally *tally = tally_of(uplink, &question->who, now);

@@ -6,8 +6,9 @@
  * An answer may come late, from a member that was restarted, from a tier above that knew it before (then it has an
  * age), or not at all. A member that does not know a token is followed by the next one, as rights_call.c does.
  *
- * It also counts: a bearer is asked about once per round of 40 to 70 percent of a period, and once more for each first
- * question and each that was not answered, was answered with too old an answer, or was forbidden and is halved.
+ * It also counts: a bearer is asked about once per round of 40 to 70 percent of a period, and once more for each watch
+ * that is claimed (its answer may be there, and so old that it is renewed immediately and alone), each first question,
+ * and each that was not answered, was answered with too old an answer, or was forbidden and is halved.
  *
  * Thread: the one thread of the simulator.
  */
@@ -23,6 +24,9 @@
 /* Of one worker; `opts` is lent. */
 struct uplink *asking_create(const struct tier_opts *opts);
 void asking_destroy(struct uplink *uplink); /* after its permit; NULL is fine */
+
+/* A watch of that bearer was claimed. */
+void asking_claimed(struct uplink *uplink, const struct auth_who *who, uint64_t now_ms);
 
 /* Tells answers that have come. */
 void asking_run(struct uplink *uplink, uint64_t now_ms);

@@ -332,9 +332,11 @@ static enum belfry_err on_create(struct served *served, struct belfry_bytes byte
 {
     if (served->guard.permit == NULL || create->start_revision < 0)
         return create_watch(served, create);
+    uint64_t now = sched_now(served->server->opts->sched);
     enum guard_answer answer = guard_create(&served->guard, bytes, belfry_bytes_of(create->key.data, create->key.len),
-                                            belfry_bytes_of(create->range_end.data, create->range_end.len),
-                                            sched_now(served->server->opts->sched));
+                                            belfry_bytes_of(create->range_end.data, create->range_end.len), now);
+    if (answer == GUARD_WAIT && served->who.kind != AUTH_NOBODY)
+        asking_claimed(served->server->uplink, &served->who, now);
     return answer == GUARD_FREE ? create_watch(served, create) : BELFRY_OK;
 }
 
