@@ -239,10 +239,19 @@ static enum belfry_err fail_verify(struct belfry_tls_conn *conn, long result)
         remedy = "the client needs a new certificate";
     else if (result == X509_V_ERR_UNABLE_TO_GET_CRL)
         remedy = "the crl file needs a list of the authority that signed it";
+    else if (result == X509_V_ERR_CRL_SIGNATURE_FAILURE)
+        remedy = "if two authorities have one name, their lists must have an authorityKeyIdentifier";
     snprintf(conn->why, sizeof(conn->why), "certificate verify failed: %s; %s", X509_verify_cert_error_string(result),
              remedy);
     ERR_clear_error();
     return BELFRY_ERR_TLS;
+}
+
+/* It is the last error: what made it fail, such as a wrong signature, may be in the queue before it. */
+static bool is_verify_failure(void)
+{
+    unsigned long last = ERR_peek_last_error();
+    return ERR_GET_LIB(last) == ERR_LIB_SSL && ERR_GET_REASON(last) == SSL_R_CERTIFICATE_VERIFY_FAILED;
 }
 
 static bool is_alert_about_our_certificate(int reason)
@@ -283,7 +292,7 @@ static enum belfry_err outcome(struct belfry_tls_conn *conn, int returned)
     if (belfry_buf_len(&conn->output) > OUTPUT_MAX)
         return fail_tls(conn, "the peer makes TLS answer and does not read the answers");
     int code = ERR_GET_REASON(ERR_peek_error());
-    if (code == SSL_R_CERTIFICATE_VERIFY_FAILED)
+    if (is_verify_failure())
         return fail_verify(conn, SSL_get_verify_result(conn->ssl));
     if (code == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE)
         return fail_tls(conn, "the client showed no certificate, and one is asked for");

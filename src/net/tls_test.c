@@ -483,6 +483,12 @@ static void servers_agree_on_a_protocol_and_know_the_client(void **state)
         {"mutual 1.2", true, {.cert = alice, .key = alice_key, .max_version = TLS1_2_VERSION}, "", "alice", NULL},
         {"no certificate", true, {0}, NULL, NULL, "the client showed no certificate"},
         {"expired", true, {.cert = keys.old_server, .key = keys.old_key}, NULL, NULL, "certificate has expired"},
+        {"forged",
+         true,
+         {.cert = keys.forged, .key = keys.forged_key},
+         NULL,
+         NULL,
+         "certificate signature failure; the"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct belfry_tls *tls = make_server_tls(rows[i].mutual ? keys.ca : NULL);

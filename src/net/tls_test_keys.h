@@ -18,6 +18,7 @@ struct test_keys {
     char server[96], server_key[96];   /* for etcd.test and 127.0.0.1 */
     char client[96], client_key[96];   /* a client's */
     char unnamed[96], unnamed_key[96]; /* likewise, without a common name */
+    char forged[96], forged_key[96];   /* likewise, signed by a stranger who calls itself as the CA */
     char old_server[96], old_key[96];  /* as server, but expired */
     char locked_key[96];               /* the client's key behind a pass phrase */
 };
@@ -108,6 +109,8 @@ static inline void keys_make(struct test_keys *keys)
     struct issuer old = keys_issue("etcd.test", server_names, &ca, -1);
     struct issuer client = keys_issue("alice", "DNS:alice.test", &ca, 5);
     struct issuer unnamed = keys_issue(NULL, "DNS:alice.test", &ca, 5);
+    struct issuer stranger = keys_issue("test CA", NULL, NULL, 10);
+    struct issuer forged = keys_issue("alice", "DNS:alice.test", &stranger, 5);
     keys_write_cert(keys, "ca.pem", ca.cert, keys->ca);
     keys_write_cert(keys, "other-ca.pem", other.cert, keys->other_ca);
     keys_write_cert(keys, "server.pem", server.cert, keys->server);
@@ -118,6 +121,8 @@ static inline void keys_make(struct test_keys *keys)
     keys_write_key(keys, "client.key", client.key, keys->client_key, NULL);
     keys_write_cert(keys, "unnamed.pem", unnamed.cert, keys->unnamed);
     keys_write_key(keys, "unnamed.key", unnamed.key, keys->unnamed_key, NULL);
+    keys_write_cert(keys, "forged.pem", forged.cert, keys->forged);
+    keys_write_key(keys, "forged.key", forged.key, keys->forged_key, NULL);
     keys_write_key(keys, "locked.key", client.key, keys->locked_key, "secret");
     keys_end(&ca);
     keys_end(&other);
@@ -125,13 +130,16 @@ static inline void keys_make(struct test_keys *keys)
     keys_end(&old);
     keys_end(&client);
     keys_end(&unnamed);
+    keys_end(&stranger);
+    keys_end(&forged);
 }
 
 static inline void keys_remove(const struct test_keys *keys)
 {
     const char *const paths[] = {keys->ca,          keys->other_ca, keys->server,     keys->server_key,
                                  keys->old_server,  keys->client,   keys->client_key, keys->unnamed,
-                                 keys->unnamed_key, keys->old_key,  keys->locked_key};
+                                 keys->unnamed_key, keys->old_key,  keys->locked_key, keys->forged,
+                                 keys->forged_key};
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
         unlink(paths[i]);
     rmdir(keys->folder);
