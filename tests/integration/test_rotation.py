@@ -23,7 +23,10 @@ certificate = {folder}/ca.pem
 private_key = {folder}/ca.key
 default_md = sha256
 default_crl_days = 1
-"""
+crl_extensions = crl
+[crl]
+authorityKeyIdentifier = keyid:always
+"""  # all authorities have one name: without the identifier it is not said whose list it is (RFC 5280, 5.2.1)
 
 
 class Authority(Certs):
