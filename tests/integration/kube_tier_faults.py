@@ -16,11 +16,11 @@ import procs
 from kube import fingerprint, name
 from kube_apiserver import KubeCluster
 from kube_clients import Informers
-from kube_tier import MAPS, STANDS_IN, tier_of, wait_served
+from kube_tier import MAPS, STANDS_IN, tier_of, wait_served, watchers_of
 from proxy import Proxy
 
 NAMESPACES = ("prod", "default", "other")
-CATCH_UP_S = 90
+CATCH_UP_S, SETTLED_S = 90, 1.5
 AUDIT = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["ResponseStarted", "ResponseComplete", "Panic"],
          "rules": [{"level": "Metadata", "users": ["tier"], "verbs": ["list", "watch", "get"]}, {"level": "None"}]}
 
@@ -114,13 +114,14 @@ class Door:
     """Where clients go: it leads to a server, and can lead elsewhere."""
 
     def __init__(self, server):
-        self.proxy = Proxy(f"127.0.0.1:{server.port}")
+        self.server, self.proxy = server, Proxy(f"127.0.0.1:{server.port}")
 
     @property
     def url(self):
         return f"https://{self.proxy.endpoint}"
 
     def move(self, server):
+        self.server = server
         self.proxy.lead_to(f"127.0.0.1:{server.port}")
         self.proxy.cut()
 
@@ -156,7 +157,21 @@ class Bed:
             fleet.wait_synced()
             self.fleets.append(fleet)
             self.matches.append([WIDE[i % len(WIDE)][1] for i in range(n)])
-        time.sleep(1.5)  # a watch that ends in its first second counts as failed with client-go, and is a reason to list
+
+    def watches(self, server):
+        """How many it has, of clients and of tiers."""
+        is_tier = server in self.tiers and not STANDS_IN
+        return server.metrics()['belfry_streams{dialect="kube"}'] if is_tier else watchers_of(server, self.kind)
+
+    def settle(self, of_tiers=None):
+        """Until every client has watched for more than a second where it is now: if a watch ends earlier, client-go lists.
+        of_tiers: how many watches of tiers the server has besides; None: as many as there are tiers behind the tier."""
+        for server in {door.server for door in self.doors}:
+            others = int(server is not self.tiers[-1]) if of_tiers is None else of_tiers
+            n = others + sum(fleet.count for door, fleet in zip(self.doors, self.fleets) if door.server is server)
+            procs.wait_until(lambda server=server, n=n: self.watches(server) >= n, 60, 0.1,
+                             lambda server=server, n=n: f"{self.watches(server)} of {n} watches")
+        time.sleep(SETTLED_S)
 
     def write(self):
         self.writer = Writer(self.servers, self.rng, kind=self.kind)
@@ -261,10 +276,11 @@ class Bed:
 
     def move(self):
         """All clients go to the last API server, and back to their tiers, while they watch."""
+        of_tiers = self.watches(self.servers[-1])
         for door in self.doors:
             door.move(self.servers[-1])
+        self.settle(of_tiers)
         self.changes(20)
-        time.sleep(1.5)
         for door, tier in zip(self.doors, self.tiers):
             door.move(tier)
 

@@ -30,6 +30,7 @@ def through(bed, fault):
     """One fault while objects change; everybody has the right objects afterwards. Returns the changes."""
     bed.write()
     bed.changes(30)
+    bed.settle()
     getattr(bed, fault)()
     time.sleep(BETWEEN_S)
     changes = bed.stop_writing()
