@@ -116,7 +116,7 @@ def test_listener_with_rights_upstream_gets_ready_when_auth_is_turned_on(make_cl
     cluster.auth = ROOT
     tier.flags += ["--upstream-user", ROOT[0], "--upstream-password-file", str(password)]
     tier.start()
-    assert "event=listener_ready" in tier.log()
+    procs.wait_until(lambda: "event=listener_ready" in tier.log(), 10, 0.1, tier.log)  # said by the next look, after /readyz
     assert request(tier.endpoint, "/health").code == 200
     code, message = put(tier.endpoint)
     assert code != 0 and "user name is empty" in message
