@@ -9,7 +9,7 @@ from kube_tier import MAPS, STANDS_IN, needs_servers
 from kube_tier_faults import FAULTS, SHORT, Bed, Compactor, Writer
 from test_identity import restore
 
-BETWEEN_S = 1.5  # a watch that ends in its first second counts as failed with client-go
+AFTER_S = 1.5  # of changes after a fault
 COMPACT_S = 30
 
 
@@ -32,7 +32,7 @@ def through(bed, fault):
     bed.changes(30)
     bed.settle()
     getattr(bed, fault)()
-    time.sleep(BETWEEN_S)
+    time.sleep(AFTER_S)
     changes = bed.stop_writing()
     bed.judge()
     return changes

@@ -2,12 +2,12 @@
 as one: kube-apiserver 1.20, whose caches stand still while a resource is quiet. The servers are built outside this tree; without
 them this is skipped."""
 import asyncio
-import http.client
 import json
 import time
 
 import pytest
 from etcd import Cluster
+from gateway import Gateway, b64
 from kube import rv
 from kube_apiserver import KubeCluster
 from kube_tier import MAPS, NODES, PODS, SERVICES, SLICES, STANDS_IN, KubeTier, needs_servers, requests_of
@@ -78,19 +78,6 @@ def start(tier):
         objects[obj["metadata"]["name"]] = rv(obj)
     events.close()
     return objects, rv(obj)
-
-
-class Elsewhere:
-    """A key of no resource; writing it moves etcd's revision. One connection, because it is written often."""
-
-    def __init__(self, etcd):
-        self.connection = http.client.HTTPConnection(etcd.members[0].endpoint, timeout=30)
-
-    def put(self):
-        self.connection.request("POST", "/v3/kv/put", json.dumps({"key": "L2Vsc2V3aGVyZQ=="}))
-        answer = self.connection.getresponse()
-        assert answer.status == 200, answer.read()
-        answer.read()
 
 
 def started(tier, refused):
@@ -178,12 +165,13 @@ def test_quiet_resources_share_the_probes_of_their_server(bed, figure):
 def test_a_controller_reads_its_writes(bed, rng, soak, figure):
     """Pairs of a write to the API server and a start, or a get, at the tier. A start that is refused is sent again, as clients do."""
     stale, took, refused = 0, [], []
-    elsewhere = Elsewhere(bed.etcd)
+    etcd = Gateway(bed.etcd.members[0].client_port)
     for i in range(100000 if soak else 80):
         number = rng.randrange(20)
         version = bed.write(number, f"w{i}")
         if rng.random() < 0.2:
-            elsewhere.put()  # the watch does not show it: a start waits 20 ms for that, and then lists the versions
+            # of no resource, so that the watch does not show it: a start waits 20 ms for that, and then lists the versions
+            etcd.json("/v3/kv/put", {"key": b64(b"/elsewhere")})
         if rng.random() < (0.0005 if soak else 0.02):
             time.sleep(1.5)  # quiet
         began = time.monotonic()
@@ -199,6 +187,7 @@ def test_a_controller_reads_its_writes(bed, rng, soak, figure):
             print(f"{i + 1} pairs, {stale} stale, {len(refused)} refused", flush=True)
     assert stale == 0, f"{stale} of {len(took)} reads do not have the write before"
     assert len(refused) <= max(1, len(took) // 10000), refused
+    etcd.close()
     figure("kube_tier.pairs", len(took))
     figure("kube_tier.pairs_refused", len(refused))
     figure("kube_tier.pair_ms", sorted(took)[len(took) // 2] * 1000, "ms")
