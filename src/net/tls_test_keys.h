@@ -18,7 +18,7 @@ struct test_keys {
     char server[96], server_key[96];   /* for etcd.test and 127.0.0.1 */
     char client[96], client_key[96];   /* a client's */
     char unnamed[96], unnamed_key[96]; /* likewise, without a common name */
-    char forged[96], forged_key[96];   /* likewise, signed by a stranger who calls itself as the CA */
+    char forged[96], forged_key[96];   /* likewise, signed by another CA of the same name */
     char old_server[96], old_key[96];  /* as server, but expired */
     char locked_key[96];               /* the client's key behind a pass phrase */
 };

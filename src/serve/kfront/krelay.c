@@ -571,7 +571,7 @@ static void krelay_call_pass_on(struct krelay_call *call)
     }
 }
 
-/* A request with a body is for no document: what it says may change the answer, which then is nobody else's. */
+/* A request with a body is answered without a copy, and its answer is not copied: the body may change the answer. */
 static void krelay_call_forget_copy(struct krelay_call *call)
 {
     krelay_doc_unref(call->copy);

@@ -7,8 +7,8 @@
  *
  *     draft --all of it came--> known by its key --replaced, or least recently used--> gone with its last reader
  *
- * A copy is of one key: path and query, Accept, Accept-Encoding. A request with a body has no copy, and makes none: its
- * client would choose what others read.
+ * A copy is of one key: path and query, Accept, Accept-Encoding. A request with a body gets no copy, and its answer is
+ * not copied: its client could choose what others read.
  *
  * Thread: owner. Pure; unchecked: its owner, krelay, checks.
  * Memory: KRELAY_DOCS_BYTES for all copies, also for those that somebody still reads; what is beyond is not copied.

@@ -4,10 +4,10 @@
  *
  * A warrant is one bearer's right to read one range. All who need it share it. An answer is valid until the time at
  * which its question was sent, plus a period, minus the age that the answer had (it may come from a tier above, which
- * knew it before). Warrants that somebody keeps are asked for again after 40 to 70 percent of a period (70 to 80 if
- * upstream answers in time as a rule, and there is no tier below), all of one bearer together: one question has up to
- * RIGHTS_BATCH ranges, and its answer is for all of them. When upstream forbids a question of several ranges, halves
- * are asked, until the one that is not allowed is alone.
+ * knew it before). Warrants that somebody keeps are asked for again after 40 to 70 percent of a period, all of one
+ * bearer together: one question has up to RIGHTS_BATCH ranges, and its answer is for all of them. (With renews_late it
+ * is 70 to 80 percent.) When upstream forbids a question of several ranges, halves are asked, until the one that is not
+ * allowed is alone.
  *
  *     NEW --allowed--> GOOD --its time is up--> DOUBTFUL --allowed--> GOOD
  *      `-----------------+--- forbidden --------'-------------------> gone, and its claims are told
@@ -75,7 +75,7 @@ struct rights_opts {
     struct belfry_hash_key hash_key;
     size_t bytes_max;   /* of bearers, warrants and claims */
     size_t claim_bytes; /* what a claim counts for, while it has a warrant: it and its holder */
-    bool renews_late;   /* fewer questions; tiers below cannot be served */
+    bool renews_late;   /* asks seldom; tiers below cannot be served then: their answers would be too old */
 };
 
 BELFRY_NODISCARD enum belfry_err rights_create(const struct rights_opts *opts, struct rights **out);
