@@ -205,7 +205,10 @@ static enum output_result line_events(struct delivery *delivery, struct watcher 
     if (delivery_line_is_known(stream, rev, pick->n))
         return OUTPUT_NOTHING;
     uint32_t used, first = BELFRY_MUTANT(line_again) ? 0 : first_pick_from(pick, delivery_line_place(stream, rev));
-    for (uint32_t i = first; i < pick->n && stream->line.doomed == 0; i += used) {
+    uint32_t i = first;
+    if (stream->line.doomed != 0)
+        return OUTPUT_GIVEN;
+    do { /* at least once: if slices gave all of them, the dialect still has to hear that the revision ends */
         struct lines_part part = {.batch = pick->batch, .events = pick->events + i, .n = pick->n - i};
         if (i > first && delivery->turn->work == 0)
             return OUTPUT_MORE;
@@ -217,11 +220,12 @@ static enum output_result line_events(struct delivery *delivery, struct watcher 
         case LINE_LOST: /* not now: the caller is walking the population that the watcher is in */
             stream->line.doomed = rev + 1;
             registry_ready(delivery->registry, stream);
-            break;
+            return OUTPUT_GIVEN;
         case LINE_GIVEN:
+            i += used;
             break;
         }
-    }
+    } while (i < pick->n);
     return OUTPUT_GIVEN;
 }
 

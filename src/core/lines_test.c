@@ -807,6 +807,32 @@ static void extent_by_revision_ends_with_a_line_that_says_so(void **state)
     }
 }
 
+/* A revision that was begun in slices goes on as a whole when the store has lost its history: all of its events for the
+ * stream are given, and what is left is the line that ends it. */
+static void revision_begun_in_slices_ends_as_a_whole(void **state)
+{
+    (void)state;
+    struct bed *bed = bed_new(4);
+    struct peer *peer = bed_watch_by_revision(bed, 0, NULL);
+    bed_run(bed);
+    bed_write_extent(bed, "k4=d j3=x j4=x j5=x");
+    for (int turns = 0; belfry_buf_len(&peer->in) == 0; turns++) {
+        struct worker_fetch fetch;
+        assert_true(turns < 100);
+        if (worker_wants_fetch(bed->worker, &fetch)) /* the next one waits for its answer until the cut */
+            answer(bed, &fetch);
+        bed_turn(bed);
+    }
+    assert_given(peer, "11: 0 k4=d +\n");
+    assert_int_equal(evlog_cut(bed->log, bed->head, EVLOG_CUT_DAMAGED, 0), BELFRY_OK);
+    bed_run(bed);
+    assert_given(peer, "11:\n");
+    bed_write(bed, "k5=e");
+    bed_run(bed);
+    assert_given(peer, "12: 0 k5=e\n");
+    bed_close(bed);
+}
+
 static void line_by_revision_without_memory_is_asked_for_again(void **state)
 {
     (void)state;
@@ -1289,6 +1315,7 @@ int main(void)
         cmocka_unit_test(revision_is_one_line),
         cmocka_unit_test(revision_in_parts_is_the_same_however_little_room_there_is),
         cmocka_unit_test(extent_by_revision_ends_with_a_line_that_says_so),
+        cmocka_unit_test(revision_begun_in_slices_ends_as_a_whole),
         cmocka_unit_test(line_by_revision_without_memory_is_asked_for_again),
         cmocka_unit_test(who_resumes_from_a_revision_of_several_is_given_all_of_it_again),
         cmocka_unit_test(who_resumes_from_a_revision_of_one_has_it),
