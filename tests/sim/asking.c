@@ -25,6 +25,7 @@ struct tally {
     unsigned kind;
     char secret[16];
     uint64_t since_ms;
+    uint64_t unanswered_ms;     /* when a question last ended without an answer; 0: never */
     uint64_t renewals, excused; /* excused: answers after which it may be asked again at once */
 };
 
@@ -66,13 +67,23 @@ static struct errand *errand_of(struct belfry_list *node)
 
 /* ---- how often a bearer is asked about ---- */
 
-static struct tally *tally_of(struct uplink *uplink, const struct rights_who *who, uint64_t now)
+/* NULL: there is none. */
+static const struct tally *tally_find(const struct uplink *uplink, const struct rights_who *who)
 {
-    struct tally *tally = uplink->tallies;
+    const struct tally *tally = uplink->tallies;
     for (size_t i = 0; i < uplink->n_tallies; i++, tally++) {
         if (tally->kind == who->kind && belfry_bytes_equal(belfry_bytes_str(tally->secret), who->secret))
             return tally;
     }
+    return NULL;
+}
+
+static struct tally *tally_of(struct uplink *uplink, const struct rights_who *who, uint64_t now)
+{
+    const struct tally *found = tally_find(uplink, who);
+    struct tally *tally = &uplink->tallies[uplink->n_tallies];
+    if (found != NULL)
+        return &uplink->tallies[found - uplink->tallies];
     if (uplink->n_tallies == TALLIES_MAX)
         tally = &uplink->tallies[sched_below(sched_of(uplink), TALLIES_MAX)];
     else
@@ -82,10 +93,22 @@ static struct tally *tally_of(struct uplink *uplink, const struct rights_who *wh
     return tally;
 }
 
+static struct rights_who bearer_of(const struct auth_who *who)
+{
+    return (struct rights_who){.kind = (unsigned)who->kind, .secret = belfry_bytes_str(who->secret)};
+}
+
 void asking_claimed(struct uplink *uplink, const struct auth_who *who, uint64_t now_ms)
 {
-    struct rights_who bearer = {.kind = (unsigned)who->kind, .secret = belfry_bytes_str(who->secret)};
+    struct rights_who bearer = bearer_of(who);
     tally_of(uplink, &bearer, now_ms)->excused++;
+}
+
+bool asking_lacked_answer(const struct uplink *uplink, const struct auth_who *who, uint64_t from_ms)
+{
+    struct rights_who bearer = bearer_of(who);
+    const struct tally *tally = tally_find(uplink, &bearer);
+    return tally != NULL && tally->unanswered_ms != 0 && tally->unanswered_ms >= from_ms;
 }
 
 static void tally_question(struct uplink *uplink, const struct rights_question *question, uint64_t now)
@@ -109,6 +132,8 @@ static void tally_answer(struct uplink *uplink, const struct rights_question *qu
         tally->excused += question->n > 1 ? question->n + 3 : 0; /* halves, and small questions for a while */
     else if (answer != RIGHTS_ALLOWED || age_ms > question->within_ms)
         tally->excused++;
+    if (answer == RIGHTS_UNREACHABLE)
+        tally->unanswered_ms = now;
 }
 
 /* ---- the way ---- */

@@ -15,6 +15,7 @@
 #ifndef BELFRY_SIM_ASKING_H
 #define BELFRY_SIM_ASKING_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "serve/rights/permit.h"
@@ -27,6 +28,9 @@ void asking_destroy(struct uplink *uplink); /* after its permit; NULL is fine */
 
 /* A watch of that bearer was claimed. */
 void asking_claimed(struct uplink *uplink, const struct auth_who *who, uint64_t now_ms);
+
+/* Has a question about that bearer ended since then without an answer? */
+bool asking_lacked_answer(const struct uplink *uplink, const struct auth_who *who, uint64_t from_ms);
 
 /* Tells answers that have come. */
 void asking_run(struct uplink *uplink, uint64_t now_ms);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "sim/asking.h"
 #include "sim/cover.h"
 #include "sim/trace.h"
 #include "sim/verdict.h"
@@ -119,13 +120,15 @@ static bool watch_claim(struct guard_watch *watch, uint64_t now)
 /* ---- judging ---- */
 
 /* For a client without a token, "on" is believed for a while after auth was turned off. Others may have waited for a
- * question that was under way already. */
+ * question that was under way already. A question without an answer, while others are answered, counts against its
+ * token, though it may have met one member after the other when that was cut off. */
 static void judge_refusal(const struct guard *guard, const struct guard_watch *watch, const char *reason)
 {
     uint64_t now = now_of(guard), from = watch->since_ms;
     uint64_t before = guard->who.kind == AUTH_NOBODY ? REGIME_ON_MS : PERMIT_TIMEOUT_MS;
     from = from > before ? from - before : 0;
-    bool excused = permit_is_about_token(reason) ? auth_lacked_token(guard->auth, &guard->who, from, now)
+    bool excused = permit_is_about_token(reason) ? auth_lacked_token(guard->auth, &guard->who, from, now) ||
+                                                       asking_lacked_answer(guard->uplink, &guard->who, from)
                                                  : auth_lacked_right(guard->auth, &guard->who, watch->range, from, now);
     if (!excused)
         verdict_fail("%s: a watch of %s was refused (%s), which was allowed to it all the time", guard->name,
@@ -364,11 +367,12 @@ static void on_guard_party(struct permit_party *party, enum permit_event event, 
     }
 }
 
-void guard_init(struct guard *guard, struct permit *permit, const struct auth *auth, const struct auth_who *who,
-                const char *name)
+void guard_init(struct guard *guard, struct permit *permit, const struct auth *auth, const struct uplink *uplink,
+                const struct auth_who *who, const char *name)
 {
     *guard = (struct guard){.permit = permit,
                             .auth = auth,
+                            .uplink = uplink,
                             .name = name,
                             .who = *who,
                             .opened_ms = auth_now(auth),
