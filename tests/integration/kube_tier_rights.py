@@ -13,6 +13,7 @@ import rawh2
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 GROUP = "rbac.authorization.k8s.io"
+DELEGATOR = f"{RBAC}/clusterrolebindings/tier-system-auth-delegator"  # by it a tier may ask about others
 ISSUER = "https://kubernetes.default.svc"
 LEEWAY_S = 60  # for so long after its end kube-apiserver accepts a service account's token
 MARK = re.compile(rb"MARK-([a-z0-9.-]+)-END")
@@ -33,6 +34,7 @@ class Accounts:
 
     def __init__(self, cluster):
         self.servers, self.identity, self.uids = cluster.servers, cluster.identity, {}
+        self.rights = {DELEGATOR: ("tier", {"verb": "create", "group": "authentication.k8s.io", "resource": "tokenreviews"})}
         self.api = self.servers[0]
 
     def add(self, name):
@@ -52,7 +54,8 @@ class Accounts:
         return f"{text}.{_b64(signed)}"
 
     def allow(self, name, verbs, resources, namespace=None, names=(), group=""):
-        """`namespace` None: in the whole cluster. Returns the path of the binding: without it the right is gone."""
+        """`namespace` None: in the whole cluster. Returns the path of the binding: without it the right is gone. Each API server
+        learns of it by itself; when this returns, all have."""
         kind = "Role" if namespace else "ClusterRole"
         where = f"{RBAC}/namespaces/{namespace}/" if namespace else f"{RBAC}/cluster"
         rule = {"apiGroups": [group], "resources": list(resources), "verbs": list(verbs),
@@ -63,13 +66,26 @@ class Accounts:
             "apiVersion": f"{GROUP}/v1", "kind": f"{kind}Binding", "metadata": {"name": title},
             "roleRef": {"apiGroup": GROUP, "kind": kind, "name": title},
             "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "default"}]})
-        return f"{where}rolebindings/{title}"
+        binding = f"{where}rolebindings/{title}"
+        self.rights[binding] = (f"system:serviceaccount:default:{name}", {
+            "verb": verbs[0], "group": group, "resource": resources[0], "namespace": namespace or "", "name": names[0] if names else ""})
+        procs.wait_until(lambda: all(self._say(binding)), 30, 0.02, f"every API server allows {title}")
+        return binding
 
     def revoke(self, binding):
-        """Returns when it was gone."""
+        """Returns when the right was gone at every API server."""
         answer = self.api.call("DELETE", binding)
         assert answer.code == 200, answer.body
+        procs.wait_until(lambda: not any(self._say(binding)), 30, 0.02, f"every API server has revoked {binding}")
         return time.monotonic()
+
+    def _say(self, binding):
+        """Does it give its right? What each API server says."""
+        user, right = self.rights[binding]
+        spec = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+                "spec": {"user": user, "resourceAttributes": right}}
+        said = [server.call("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", obj=spec) for server in self.servers]
+        return [answer.json["status"]["allowed"] for answer in said]
 
     def is_known(self, token):
         """Does any API server still accept it? Each remembers for itself, for 10 s, that it was good."""

@@ -11,11 +11,10 @@ import needs
 import procs
 import pytest
 from client import binary
-from kube_tier_rights import Accounts, made
+from kube_tier_rights import DELEGATOR, Accounts, made
 
 PERIOD_S = 10
 READ = ("get", "list", "watch")
-DELEGATOR = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/tier-system-auth-delegator"
 
 
 class Reviewer:

@@ -11,7 +11,7 @@ import pytest
 from etcd import Cluster
 from kube_apiserver import KubeCluster
 from kube_tier import MAPS, PODS, STANDS_IN, needs_servers, requests_of, tier_of, wait_served
-from kube_tier_rights import Accounts, Watcher, config_map, exchange, h2_get, head, made, marks, pod
+from kube_tier_rights import DELEGATOR, Accounts, Watcher, config_map, exchange, h2_get, head, made, marks, pod
 
 PERIOD_S = 10
 READ = ("get", "list", "watch")
@@ -310,9 +310,8 @@ def test_without_answers_nothing_is_delivered_and_nothing_is_lost(bed, writer):
     """The tier loses its right to ask. It still follows, but delivers nothing; then it asks again, and every change comes."""
     watch = Watcher(bed.tier, MAPS.path("prod"), bed.users["inprod"])
     watch.wait(lambda: len(watch.events) > 10)
-    path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/tier-system-auth-delegator"
-    binding = bed.api.call("GET", path).json
-    gone = bed.accounts.revoke(path)
+    binding = bed.api.call("GET", DELEGATOR).json
+    gone = bed.accounts.revoke(DELEGATOR)
     try:
         fresh = bed.accounts.token("reader")
         procs.wait_until(lambda: bed.tier.call("GET", MAPS.path(), {"resourceVersion": 0}, user=fresh).code == 503, 15, 0.5, "503")
@@ -323,7 +322,7 @@ def test_without_answers_nothing_is_delivered_and_nothing_is_lost(bed, writer):
         assert "system:auth-delegator" in known.json["message"], known.body
     finally:
         binding["metadata"] = {"name": binding["metadata"]["name"]}
-        made(bed.api, path.rsplit("/", 1)[0], binding)
+        made(bed.api, DELEGATOR.rsplit("/", 1)[0], binding)
     n = writer.n
     watch.wait(lambda: int(watch.events[-1][1]["object"]["data"].get("n", 0)) >= n, 40)
     seen = [int(e["object"]["data"]["n"]) for _, e in watch.events if e["type"] == "MODIFIED" and "n" in e["object"]["data"]]
