@@ -209,10 +209,16 @@ enum belfry_err dialect_revision(const struct dialect_watch *watch, const struct
     return err;
 }
 
+/* It names no member. */
 enum belfry_err dialect_progress(int64_t rev, struct belfry_blob **out)
 {
     struct belfry_wire_watch watch = {.header = {.cluster_id = HISTORY_CLUSTER_ID, .revision = rev}};
     return control(&watch, out);
+}
+
+bool dialect_is_progress(const struct belfry_wire_watch *watch)
+{
+    return watch->header.member_id == 0;
 }
 
 enum belfry_err dialect_lost(int64_t compact_rev, struct belfry_blob **out)

@@ -52,7 +52,7 @@ static bool is_judged(const struct served *served)
 /* The last page of a revision may have no event. */
 static bool ends_revision(const struct served *served, const struct belfry_wire_watch *watch)
 {
-    return served->kind == TIER_STREAM_PAGES && watch->header.revision == served->part_rev;
+    return served->kind == TIER_STREAM_PAGES && !dialect_is_progress(watch);
 }
 
 /* A whole message has been written: a stale tier must not have said progress; its client must have had the right. */

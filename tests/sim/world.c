@@ -23,10 +23,10 @@
 #define READERS_MAX 6
 #define DRAIN_STEPS                                                                                                    \
     10000000 /* seed 1116155312476 takes 2,741,813: cursors below the window take turns at slow backfills */
-#define DRAIN_MS       3600000
-#define READS_RESTORES 16     /* what reads get wrong they get wrong then */
-#define AUTH_SPACING   4      /* so that streams live long enough to lose a right */
-#define LINGER_MS      20000  /* longer than any timer of the machines */
+#define DRAIN_MS       14400000 /* seed 7541760174414703797+auth takes more than a quarter of it, likewise */
+#define READS_RESTORES 16       /* what reads get wrong they get wrong then */
+#define AUTH_SPACING   4        /* so that streams live long enough to lose a right */
+#define LINGER_MS      20000    /* longer than any timer of the machines */
 #define CALM_MS        180000 /* in which rights are known again, once upstream can be asked: an old token has 1 min */
 
 /* Of one tier: what its scheduler-side callbacks need. */
