@@ -25,7 +25,7 @@ struct tally {
     unsigned kind;
     char secret[16];
     uint64_t since_ms;
-    uint64_t unanswered_ms;     /* when a question last ended without an answer; 0: never */
+    uint64_t unanswered_ms;     /* when a question, or a member, last was left without an answer; 0: never */
     uint64_t renewals, excused; /* excused: answers after which it may be asked again at once */
 };
 
@@ -209,6 +209,9 @@ static void errand_ask_elsewhere(struct asking *asking)
     struct errand *errand = belfry_container(asking, struct errand, asking);
     if (errand->n_tried + 1 >= errand->calls->n_members)
         return;
+    struct uplink *uplink = errand->calls->uplink;
+    uint64_t now = sched_now(sched_of(uplink));
+    tally_of(uplink, &asking->question->who, now)->unanswered_ms = now;
     errand->n_tried++;
     COVER(rights_elsewhere);
     errand_set_out(errand);

@@ -121,7 +121,8 @@ static bool watch_claim(struct guard_watch *watch, uint64_t now)
 
 /* For a client without a token, "on" is believed for a while after auth was turned off. Others may have waited for a
  * question that was under way already. A question without an answer, while others are answered, counts against its
- * token, though it may have met one member after the other when that was cut off. */
+ * token, though it may have met one member after the other when that was cut off; and a member that does not answer may
+ * be the one that knows the token. */
 static void judge_refusal(const struct guard *guard, const struct guard_watch *watch, const char *reason)
 {
     uint64_t now = now_of(guard), from = watch->since_ms;

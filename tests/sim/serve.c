@@ -649,7 +649,8 @@ static uint64_t serve_step(void *arg)
     if (server->reading != NULL)
         serve_reads(server, now);
     static const uint64_t budgets[] = {1, 4, 30, 400};
-    bool more = worker_turn(server->worker, now, 1 + sched_below(sched, budgets[sched_below(sched, 4)]));
+    size_t budget = 1 + sched_below(sched, budgets[sched_below(sched, 4)]);
+    bool more = server->regime_changed || worker_turn(server->worker, now, budget); /* as while streams learn of it */
     if (server->permit != NULL)
         tell_regime(server, now);
     ask_for_history(server);

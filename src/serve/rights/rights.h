@@ -177,7 +177,7 @@ const struct rights_range *rights_question_range(const struct rights_question *q
 enum rights_answer {
     RIGHTS_ALLOWED,       /* all of its ranges */
     RIGHTS_FORBIDDEN,     /* one of its ranges, or more */
-    RIGHTS_NO_SUCH_TOKEN, /* as every member says */
+    RIGHTS_NO_SUCH_TOKEN, /* as every member says that answers */
     RIGHTS_TOKEN_IS_OLD,
     RIGHTS_TOO_MANY,   /* ranges for one question */
     RIGHTS_SILENCE,    /* no answer in time, while others were answered: it counts against the token */

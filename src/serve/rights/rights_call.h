@@ -5,7 +5,7 @@
  *
  *     11 future revision                     allowed; from a tier above with the age of the answer (rights_request.h)
  *     7                                      forbidden
- *     16 "invalid auth token"                the next member is asked; from all of them: no such token
+ *     16 "invalid auth token"                the next member is asked; from all that answer: no such token
  *     3 "revision of auth store is old"      the token is old
  *     3 "too many operations"                fewer ranges are to be asked for; the same if a tier above has a read-only
  *                                            listener, which passes no Txn on
