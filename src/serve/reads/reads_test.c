@@ -128,8 +128,23 @@ static int teardown(void **state)
     return uv_loop_close(&bed.loop) == 0 && refuse_held() == 0 ? 0 : -1;
 }
 
+/* A turn of the loop is over. */
+static bool end_turn(void)
+{
+    reads_turn(bed.reads);
+    return reads_wait(bed.reads);
+}
+
+/* A new turn, so that what was answered before does not count, however long the machine took for it. */
+static void take_time(void)
+{
+    if (!bed.is_busy)
+        (void)end_turn();
+}
+
 static void point(int64_t rev, uint64_t past)
 {
+    take_time();
     bed.source.back(&(struct point){.rev = rev, .past = past}, bed.source.user);
 }
 
@@ -186,20 +201,12 @@ static void make_request(enum level level, int64_t revision)
     pack(&request);
 }
 
-/* A turn of the loop is over. */
-static bool end_turn(void)
-{
-    reads_turn(bed.reads);
-    return reads_wait(bed.reads);
-}
-
 static struct read *open_as(struct reads_request request)
 {
     static const struct identity nobody;
     struct reads_answer answer;
     struct read *read;
-    if (!bed.is_busy)
-        (void)end_turn(); /* there is time */
+    take_time();
     request.who = &nobody;
     request.body = belfry_bytes_of(bed.body, bed.len);
     if (request.method == READS_NONE)
