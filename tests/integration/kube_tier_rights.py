@@ -82,16 +82,18 @@ class Accounts:
     def _say(self, binding):
         """Does it give its right? What each API server says."""
         user, right = self.rights[binding]
-        spec = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
-                "spec": {"user": user, "resourceAttributes": right}}
-        said = [server.call("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", obj=spec) for server in self.servers]
-        return [answer.json["status"]["allowed"] for answer in said]
+        said = self._review("authorization.k8s.io", "SubjectAccessReview", {"user": user, "resourceAttributes": right})
+        return [status["allowed"] for status in said]
 
     def is_known(self, token):
         """Does any API server still accept it? Each remembers for itself, for 10 s, that it was good."""
-        spec = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
-        said = [server.call("POST", "/apis/authentication.k8s.io/v1/tokenreviews", obj=spec).json["status"] for server in self.servers]
+        said = self._review("authentication.k8s.io", "TokenReview", {"token": token})
         return any(status.get("authenticated") for status in said)
+
+    def _review(self, group, kind, spec):
+        """The status of a review, of each API server."""
+        obj = {"apiVersion": f"{group}/v1", "kind": kind, "spec": spec}
+        return [server.call("POST", f"/apis/{group}/v1/{kind.lower()}s", obj=obj).json["status"] for server in self.servers]
 
 
 def config_map(namespace, name):

@@ -68,9 +68,9 @@ static struct errand *errand_of(struct belfry_list *node)
 /* ---- how often a bearer is asked about ---- */
 
 /* NULL: there is none. */
-static const struct tally *tally_find(const struct uplink *uplink, const struct rights_who *who)
+static struct tally *tally_find(struct uplink *uplink, const struct rights_who *who)
 {
-    const struct tally *tally = uplink->tallies;
+    struct tally *tally = uplink->tallies;
     for (size_t i = 0; i < uplink->n_tallies; i++, tally++) {
         if (tally->kind == who->kind && belfry_bytes_equal(belfry_bytes_str(tally->secret), who->secret))
             return tally;
@@ -80,14 +80,13 @@ static const struct tally *tally_find(const struct uplink *uplink, const struct 
 
 static struct tally *tally_of(struct uplink *uplink, const struct rights_who *who, uint64_t now)
 {
-    const struct tally *found = tally_find(uplink, who);
-    struct tally *tally = &uplink->tallies[uplink->n_tallies];
-    if (found != NULL)
-        return &uplink->tallies[found - uplink->tallies];
+    struct tally *tally = tally_find(uplink, who);
+    if (tally != NULL)
+        return tally;
     if (uplink->n_tallies == TALLIES_MAX)
         tally = &uplink->tallies[sched_below(sched_of(uplink), TALLIES_MAX)];
     else
-        uplink->n_tallies++;
+        tally = &uplink->tallies[uplink->n_tallies++];
     *tally = (struct tally){.kind = who->kind, .since_ms = now};
     snprintf(tally->secret, sizeof(tally->secret), "%.*s", (int)who->secret.len, who->secret.data);
     return tally;
@@ -104,7 +103,7 @@ void asking_claimed(struct uplink *uplink, const struct auth_who *who, uint64_t 
     tally_of(uplink, &bearer, now_ms)->excused++;
 }
 
-bool asking_lacked_answer(const struct uplink *uplink, const struct auth_who *who, uint64_t from_ms)
+bool asking_lacked_answer(struct uplink *uplink, const struct auth_who *who, uint64_t from_ms)
 {
     struct rights_who bearer = bearer_of(who);
     const struct tally *tally = tally_find(uplink, &bearer);

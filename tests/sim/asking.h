@@ -30,7 +30,7 @@ void asking_destroy(struct uplink *uplink); /* after its permit; NULL is fine */
 void asking_claimed(struct uplink *uplink, const struct auth_who *who, uint64_t now_ms);
 
 /* Has a question about that bearer ended since then without an answer, or passed over a member that gave none? */
-bool asking_lacked_answer(const struct uplink *uplink, const struct auth_who *who, uint64_t from_ms);
+bool asking_lacked_answer(struct uplink *uplink, const struct auth_who *who, uint64_t from_ms);
 
 /* Tells answers that have come. */
 void asking_run(struct uplink *uplink, uint64_t now_ms);

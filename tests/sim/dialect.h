@@ -41,8 +41,8 @@ enum belfry_err dialect_event(const struct dialect_watch *watch, const struct ba
 enum belfry_err dialect_revision(const struct dialect_watch *watch, const struct lines_part *part, uint32_t most,
                                  int64_t *part_rev, uint32_t *used, struct belfry_blob **out);
 enum belfry_err dialect_progress(int64_t rev, struct belfry_blob **out);
-bool dialect_is_progress(
-    const struct belfry_wire_watch *watch); /* of a message without events: or is it a last page? */
+/* Of a message without events; false: it is the last page of a revision. */
+bool dialect_is_progress(const struct belfry_wire_watch *watch);
 enum belfry_err dialect_lost(int64_t compact_rev, struct belfry_blob **out);
 void dialect_attribute(const struct batch *batch, uint32_t event, struct belfry_bytes name, struct belfry_bytes *before,
                        struct belfry_bytes *after);

@@ -231,7 +231,7 @@ static bool on_message(struct feed *feed, struct feed_mux *mux, struct belfry_bl
         question_served(&feed->stream);
     struct belfry_mux_watch *created = watch.created && !watch.canceled ? belfry_mux_creating(mux->mux) : NULL;
     enum belfry_err err = belfry_mux_message(mux->mux, message, now);
-    if (err == BELFRY_ERR_AUTH) /* it would log in again; whether that was right is judged above (guard.h) */
+    if (err == BELFRY_ERR_AUTH) /* it would log in again; the tier above judges whether that was right (guard.h) */
         return false;
     if (err != BELFRY_OK) {
         verdict_fail("%s: the mux refuses a message from upstream", feed->opts->name);

@@ -368,7 +368,7 @@ static void on_guard_party(struct permit_party *party, enum permit_event event, 
     }
 }
 
-void guard_init(struct guard *guard, struct permit *permit, const struct auth *auth, const struct uplink *uplink,
+void guard_init(struct guard *guard, struct permit *permit, const struct auth *auth, struct uplink *uplink,
                 const struct auth_who *who, const char *name)
 {
     *guard = (struct guard){.permit = permit,

@@ -27,8 +27,8 @@ struct guard_watch;
 struct guard {
     struct permit *permit;
     const struct auth *auth;
-    const struct uplink *uplink; /* where permit asks (asking.h) */
-    const char *name;            /* the tier's */
+    struct uplink *uplink; /* where permit asks (asking.h) */
+    const char *name;      /* the tier's */
     struct auth_who who;
     struct identity identity;
     struct permit_party party;
@@ -42,7 +42,7 @@ struct guard {
     bool changed;               /* what may be delivered may have changed */
 };
 
-void guard_init(struct guard *guard, struct permit *permit, const struct auth *auth, const struct uplink *uplink,
+void guard_init(struct guard *guard, struct permit *permit, const struct auth *auth, struct uplink *uplink,
                 const struct auth_who *who, const char *name);
 void guard_fini(struct guard *guard);
 

@@ -276,15 +276,10 @@ static void halves_fini(struct halves *halves)
     belfry_buf_fini(&halves->before);
 }
 
-/* As a key: before all others; as an end: behind all. */
-static bool is_zero(struct belfry_bytes key)
-{
-    return key.len == 1 && key.data[0] == '\0';
-}
-
 static void append_key(struct belfry_buf *to, struct belfry_bytes key, char more)
 {
-    if (belfry_buf_append(to, key.data, is_zero(key) ? 0 : key.len) != BELFRY_OK ||
+    bool is_none = key.len == 1 && key.data[0] == '\0';
+    if (belfry_buf_append(to, key.data, is_none ? 0 : key.len) != BELFRY_OK ||
         belfry_buf_append(to, &more, 1) != BELFRY_OK)
         abort();
 }
@@ -297,7 +292,8 @@ static void halve(struct served *served, struct stream_create *request, struct h
         return;
     append_key(&halves->middle, request->key, 'm');
     append_key(&halves->before, request->key, sched_one_in(sched, 2) ? 'c' : 'm');
-    if (!is_zero(request->range_end) && belfry_bytes_cmp(belfry_buf_bytes(&halves->middle), request->range_end) > 0)
+    struct range whole;
+    if (!range_read(request->key, request->range_end, &whole) || !range_has(&whole, belfry_buf_bytes(&halves->middle)))
         return; /* the first would have more */
     if (!range_read(request->key, belfry_buf_bytes(&halves->middle), &halves->ranges[0]) ||
         !range_read(belfry_buf_bytes(&halves->before), request->range_end, &halves->ranges[1]))

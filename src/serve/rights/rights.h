@@ -4,10 +4,10 @@
  *
  * A warrant is one bearer's right to read one range. All who need it share it. An answer is valid until the time at
  * which its question was sent, plus a period, minus the age that the answer had (it may come from a tier above, which
- * knew it before). Warrants that somebody keeps are asked for again after 40 to 70 percent of a period, all of one
- * bearer together: one question has up to RIGHTS_BATCH ranges, and its answer is for all of them. (With renews_late it
- * is 70 to 80 percent.) When upstream forbids a question of several ranges, halves are asked, until the one that is not
- * allowed is alone.
+ * knew it before). Warrants that are in use are renewed after 40 to 70 percent of a period; with renews_late, 70 to 80.
+ * All warrants of one bearer are renewed together: one question has up to RIGHTS_BATCH ranges, and its answer is for
+ * all of them. When upstream forbids a question of several ranges, halves are asked, until the one that is not allowed
+ * is alone.
  *
  *     NEW --allowed--> GOOD --its time is up--> DOUBTFUL --allowed--> GOOD
  *      `-----------------+--- forbidden --------'-------------------> gone, and its claims are told
