@@ -1,5 +1,6 @@
 """The JSON gateway of a tier beside etcd's own: thousands of requests, made at random, to two clusters that see the same ones."""
 import contextlib
+import json
 import re
 
 import procs
@@ -150,6 +151,40 @@ def test_forms_of_http_have_etcds_answers(pair):
         if found and not is_known and (found is True or found[0] != "="):
             reports.append(f"{method} {path} {fields}: {found}\n" + "\n".join(f"  {a.text()}" for a in answers))
     assert not reports, "\n".join(reports)
+
+
+# ---- that no etcd is ended
+
+HARMLESS = {"/kv/range": {"sort_target": 4, "sortTarget": 4}, "/maintenance/alarm": {"action": 2, "alarm": 2}}
+HARMLESS["/kv/txn"] = HARMLESS["/kv/range"]
+
+
+def numbers(value):
+    """Each (name, number) in a request."""
+    for name, v in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        if isinstance(v, (dict, list)):
+            yield from numbers(v)
+        elif isinstance(v, (int, float)):
+            yield name, v
+
+
+def harm(path, body):
+    """What in it would end an etcd, as a parser finds it; None: it is no JSON."""
+    with contextlib.suppress(ValueError):
+        return [(name, n) for name, n in numbers(json.loads(body)) if name in HARMLESS[path] and not 0 <= n <= HARMLESS[path][name]]
+    return None
+
+
+def test_no_generated_request_ends_an_etcd(rng):
+    assert harm("/maintenance/alarm", '{"action":1,"alarm":-1}') and harm("/kv/txn", '{"success":[{"requestRange":{"sort_target":5}}]}')
+    maker, n_read = Maker(rng), 0
+    for path in HARMLESS:
+        for _ in range(3000):
+            body = maker.request(path)[1]
+            found = harm(path, body)
+            n_read += found is not None
+            assert not found, (path, body)
+    assert n_read > 6000, n_read
 
 
 # ---- that differences are found
