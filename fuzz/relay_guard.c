@@ -2,12 +2,13 @@
  *
  * The first byte says which, and how the rest is cut. However that is, the verdict is the same. If the message is
  * compressed it is no milder: a part that is longer than the whole is then found out too late. And where protobuf-c
- * finds one that would end etcd, it is not "harmless". The same bytes as a compressed
- * message are refused, or read.
+ * finds one that would end etcd, it is not "harmless". The same bytes as a compressed message are refused, or read.
+ * A Txn is also judged as protobuf-c writes it again: does it need a key that it deletes?
  */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "fuzz/check.h"
 #include "net/zlib_mem.h"
@@ -73,6 +74,81 @@ static bool txn_kills(const Etcdserverpb__TxnRequest *txn)
     return ops_kill(txn->success, txn->n_success) || ops_kill(txn->failure, txn->n_failure);
 }
 
+/* ---- what a Txn deletes, and needs ---- */
+
+/* All keys from this one on are deleted. data NULL: none are. */
+struct from {
+    const uint8_t *data;
+    size_t len;
+};
+
+static struct from from_of(ProtobufCBinaryData key)
+{
+    static const uint8_t empty[1];
+    return (struct from){key.data != NULL ? key.data : empty, key.len < TXN_KEY_BYTES ? key.len : TXN_KEY_BYTES};
+}
+
+static bool is_below(struct from a, struct from b)
+{
+    int order = memcmp(a.data, b.data, a.len < b.len ? a.len : b.len);
+    return order < 0 || (order == 0 && a.len < b.len);
+}
+
+static struct from lower(struct from a, struct from b)
+{
+    if (a.data == NULL || b.data == NULL)
+        return a.data == NULL ? b : a;
+    return is_below(a, b) ? a : b;
+}
+
+static bool ops_need_deleted(Etcdserverpb__RequestOp **ops, size_t n, struct from *deleted);
+
+static bool txn_needs_deleted(const Etcdserverpb__TxnRequest *txn, struct from *deleted)
+{
+    struct from yes = *deleted, no = *deleted;
+    bool needs =
+        ops_need_deleted(txn->success, txn->n_success, &yes) || ops_need_deleted(txn->failure, txn->n_failure, &no);
+    *deleted = lower(yes, no);
+    return needs;
+}
+
+static bool ops_need_deleted(Etcdserverpb__RequestOp **ops, size_t n, struct from *deleted)
+{
+    for (size_t i = 0; i < n; i++) {
+        const Etcdserverpb__RequestOp *op = ops[i];
+        if (op->request_case == ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_TXN &&
+            txn_needs_deleted(op->request_txn, deleted))
+            return true;
+        if (op->request_case == ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE) {
+            const Etcdserverpb__DeleteRangeRequest *range = op->request_delete_range;
+            if (range->range_end.len == 1 && range->range_end.data[0] == 0)
+                *deleted = lower(*deleted, from_of(range->key));
+        } else if (op->request_case == ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_PUT && deleted->data != NULL) {
+            const Etcdserverpb__PutRequest *put = op->request_put;
+            if ((put->ignore_value || put->ignore_lease) && !is_below(from_of(put->key), *deleted))
+                return true;
+        }
+    }
+    return false;
+}
+
+static void check_deletes(const uint8_t *data, size_t size)
+{
+    Etcdserverpb__TxnRequest *txn = etcdserverpb__txn_request__unpack(NULL, size, data);
+    if (txn == NULL)
+        return;
+    size_t len = etcdserverpb__txn_request__get_packed_size(txn);
+    uint8_t *packed = malloc(len + 1);
+    check(packed != NULL && etcdserverpb__txn_request__pack(txn, packed) == len);
+    enum relay_guard_verdict verdict = cut(RELAY_GUARD_TXN, 0, belfry_bytes_of(packed, len), len + 1);
+    bool needs = txn_needs_deleted(txn, &(struct from){NULL, 0});
+    check(needs ? verdict != RELAY_GUARD_HARMLESS : verdict != RELAY_GUARD_DELETED);
+    free(packed);
+    etcdserverpb__txn_request__free_unpacked(txn, NULL);
+}
+
+/* ---- alarms, and all of them ---- */
+
 static bool alarm_kills(int32_t action, int32_t alarm)
 {
     return action < 0 || action > 2 || (action == 1 && (alarm < 0 || alarm > 2));
@@ -110,5 +186,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check(packed == verdict || verdict == RELAY_GUARD_HARMLESS);
     check(verdict != RELAY_GUARD_HARMLESS || !kills(kind, data + 1, size - 1));
     check(cut(kind, 1, message, size) == cut(kind, 1, message, piece));
+    check_deletes(data + 1, size - 1);
     return 0;
 }

@@ -26,6 +26,7 @@
 
 /* In etcd's own words. */
 #define INVALID_SORT  "etcdserver: invalid sort option"
+#define DUPLICATE_KEY "etcdserver: duplicate key given in txn request"
 #define NO_SUCH_ALARM "belfry: there is no such alarm, or no such action: it would end the members of etcd"
 #define TOO_MANY_OPS  "etcdserver: too many operations in txn request"
 #define NOT_GZIP      "grpc: failed to decompress the received message: it is not whole gzip"
@@ -744,6 +745,7 @@ static bool relay_call_is_harmless(struct relay_call *call, struct belfry_bytes 
         int code;
         const char *text;
     } refusals[] = {[RELAY_GUARD_KILLS] = {BELFRY_GRPC_INVALID_ARGUMENT, INVALID_SORT},
+                    [RELAY_GUARD_DELETED] = {BELFRY_GRPC_INVALID_ARGUMENT, DUPLICATE_KEY},
                     [RELAY_GUARD_ALARMS] = {BELFRY_GRPC_INVALID_ARGUMENT, NO_SUCH_ALARM},
                     [RELAY_GUARD_TOO_DEEP] = {BELFRY_GRPC_INVALID_ARGUMENT, TOO_MANY_OPS},
                     [RELAY_GUARD_UNREADABLE] = {BELFRY_GRPC_INTERNAL, NOT_GZIP},

@@ -1,6 +1,8 @@
 /* src/serve/relay/relay_guard.c */
 #include "serve/relay/relay_guard.h"
 
+#include <stdlib.h>
+
 #include "net/gzip.h"
 #include "wire/scan.h"
 
@@ -9,9 +11,13 @@
 #define TXN_PATH    "/etcdserverpb.KV/Txn"
 #define ALARM_PATH  "/etcdserverpb.Maintenance/Alarm"
 
-#define SORT_TARGET 6 /* of a RangeRequest */
-#define ACTION      1 /* of an AlarmRequest */
-#define ALARM       3
+#define SORT_TARGET  6 /* of a RangeRequest */
+#define ACTION       1 /* of an AlarmRequest */
+#define ALARM        3
+#define KEY          1 /* of a PutRequest and a DeleteRangeRequest */
+#define RANGE_END    2 /* of the latter */
+#define IGNORE_VALUE 5 /* of the former */
+#define IGNORE_LEASE 6
 
 #define PLAIN_BYTES                                                                                                    \
     ((size_t)1 << 30) /* that a compressed message may be: more than etcd takes, and `at` can count them */
@@ -39,10 +45,24 @@ bool relay_guard_is(struct belfry_bytes path, enum relay_guard_kind *out)
     return false;
 }
 
-void relay_guard_fini(struct relay_guard *guard)
+static void drop_gunzip(struct relay_guard *guard)
 {
     belfry_gunzip_destroy(guard->gunzip);
     guard->gunzip = NULL;
+}
+
+static void drop_writes(struct relay_guard *guard)
+{
+    if (guard->writes != NULL)
+        txn_deletes_fini(&guard->writes->deletes);
+    free(guard->writes);
+    guard->writes = NULL;
+}
+
+void relay_guard_fini(struct relay_guard *guard)
+{
+    drop_gunzip(guard);
+    drop_writes(guard);
 }
 
 /* ---- messages in messages ---- */
@@ -52,22 +72,78 @@ static uint32_t room(const struct relay_guard *guard)
     return guard->ends[guard->depth - 1] - guard->at;
 }
 
-static void open_message(struct relay_guard *guard, uint32_t len, bool is_judged)
+/* Of the innermost Txn. Messages alternate: a Txn, an operation, a Txn... */
+static unsigned level(const struct relay_guard *guard)
 {
-    guard->ends[guard->depth++] = guard->at + len;
-    guard->is_judged = is_judged;
-    guard->sort_target = BELFRY_SORT_KEY;
+    return (guard->depth - 1) / 2;
 }
 
-/* A message that can do harm is complete. */
-static enum relay_guard_verdict judge(const struct relay_guard *guard)
+static enum relay_guard_verdict open_message(struct relay_guard *guard, uint32_t len, enum relay_guard_message message)
 {
-    if (guard->kind != RELAY_GUARD_ALARM)
-        return guard->sort_target < BELFRY_SORT_KEY || guard->sort_target > BELFRY_SORT_VALUE ? RELAY_GUARD_KILLS
-                                                                                              : RELAY_GUARD_HARMLESS;
+    if (message == RELAY_GUARD_OF_DELETE && guard->writes == NULL) {
+        guard->writes = calloc(1, sizeof(*guard->writes));
+        if (guard->writes == NULL)
+            return RELAY_GUARD_NO_MEMORY;
+    }
+    if (guard->writes != NULL) {
+        txn_key_clear(&guard->writes->key);
+        guard->writes->is_from_key = guard->writes->ignores_value = guard->writes->ignores_lease = false;
+    }
+    guard->ends[guard->depth++] = guard->at + len;
+    guard->message = message;
+    guard->sort_target = BELFRY_SORT_KEY;
+    return RELAY_GUARD_HARMLESS;
+}
+
+static enum relay_guard_verdict judge_range(const struct relay_guard *guard)
+{
+    bool is_target = guard->sort_target >= BELFRY_SORT_KEY && guard->sort_target <= BELFRY_SORT_VALUE;
+    return is_target ? RELAY_GUARD_HARMLESS : RELAY_GUARD_KILLS;
+}
+
+static enum relay_guard_verdict judge_alarm(const struct relay_guard *guard)
+{
     bool is_action = guard->action >= ALARM_GET && guard->action <= ALARM_DEACTIVATE;
     bool is_alarm = guard->alarm >= ALARM_NONE && guard->alarm <= ALARM_CORRUPT;
     return is_action && (guard->action != ALARM_ACTIVATE || is_alarm) ? RELAY_GUARD_HARMLESS : RELAY_GUARD_ALARMS;
+}
+
+static enum relay_guard_verdict judge_put(const struct relay_guard *guard, unsigned of_level)
+{
+    const struct relay_guard_writes *writes = guard->writes;
+    bool needs_key = writes->ignores_value || writes->ignores_lease;
+    return needs_key && txn_deletes_has(&writes->deletes, of_level, guard->branches, &writes->key)
+               ? RELAY_GUARD_DELETED
+               : RELAY_GUARD_HARMLESS;
+}
+
+static enum relay_guard_verdict judge_delete(const struct relay_guard *guard, unsigned of_level)
+{
+    struct relay_guard_writes *writes = guard->writes;
+    if (!writes->is_from_key)
+        return RELAY_GUARD_HARMLESS;
+    enum belfry_err err = txn_deletes_add(&writes->deletes, of_level, guard->branches, &writes->key);
+    return err == BELFRY_OK ? RELAY_GUARD_HARMLESS : RELAY_GUARD_NO_MEMORY;
+}
+
+/* The innermost message is complete. */
+static enum relay_guard_verdict judge(const struct relay_guard *guard)
+{
+    switch (guard->message) {
+    case RELAY_GUARD_OF_RANGE:
+        return judge_range(guard);
+    case RELAY_GUARD_OF_ALARM:
+        return judge_alarm(guard);
+    case RELAY_GUARD_OF_PUT:
+        return judge_put(guard, level(guard) - 1);
+    case RELAY_GUARD_OF_DELETE:
+        return judge_delete(guard, level(guard) - 1);
+    case RELAY_GUARD_OUTER:
+        break;
+    }
+    if (guard->writes != NULL && guard->depth % 2 == 1 && guard->depth > 1)
+        txn_deletes_close(&guard->writes->deletes, level(guard), guard->branches);
+    return RELAY_GUARD_HARMLESS;
 }
 
 /* A field is complete: closes the messages that end with it. */
@@ -77,26 +153,41 @@ static enum relay_guard_verdict close_messages(struct relay_guard *guard)
     while (guard->depth > 0 && room(guard) == 0) {
         if (guard->groups > 0)
             break; /* it is cut off */
-        enum relay_guard_verdict verdict = guard->is_judged ? judge(guard) : RELAY_GUARD_HARMLESS;
+        enum relay_guard_verdict verdict = judge(guard);
         if (verdict != RELAY_GUARD_HARMLESS)
             return verdict;
-        guard->is_judged = false;
+        guard->message = RELAY_GUARD_OUTER;
         guard->depth--;
     }
+    if (guard->depth == 0)
+        drop_writes(guard);
     if (guard->depth == 0 || room(guard) == 0)
         guard->step = RELAY_GUARD_DONE;
     return RELAY_GUARD_HARMLESS;
 }
 
-/* Does a field of this number, in the innermost message, have messages that are walked? Their depths say which they
- * are: those of a Txn, and of its operations, alternate. */
-static bool is_walked(const struct relay_guard *guard)
+/* The message that a field of this number is, in the innermost message. False: it is passed over. Their depths say
+ * which they are: those of a Txn, and of its operations, alternate. */
+static bool is_walked(const struct relay_guard *guard, enum relay_guard_message *out)
 {
-    if (guard->groups > 0 || guard->is_judged)
+    *out = RELAY_GUARD_OUTER;
+    if (guard->groups > 0 || guard->message != RELAY_GUARD_OUTER)
         return false;
     if (guard->depth % 2 == 1)
         return guard->field == BELFRY_TXN_SUCCESS || guard->field == BELFRY_TXN_FAILURE;
-    return guard->field == BELFRY_OP_RANGE || guard->field == BELFRY_OP_TXN;
+    switch (guard->field) {
+    case BELFRY_OP_RANGE:
+        *out = RELAY_GUARD_OF_RANGE;
+        return true;
+    case BELFRY_OP_PUT: /* it needs nothing that was deleted, if nothing was */
+        *out = RELAY_GUARD_OF_PUT;
+        return guard->writes != NULL && guard->writes->deletes.n_keys > 0;
+    case BELFRY_OP_DELETE:
+        *out = RELAY_GUARD_OF_DELETE;
+        return true;
+    default:
+        return guard->field == BELFRY_OP_TXN;
+    }
 }
 
 /* ---- fields ---- */
@@ -112,33 +203,67 @@ static enum relay_guard_verdict skip_bytes(struct relay_guard *guard, uint64_t n
     return n == 0 ? close_messages(guard) : RELAY_GUARD_HARMLESS;
 }
 
-static enum relay_guard_verdict on_length(struct relay_guard *guard)
+/* Is the field, whose bytes come, one of these messages? */
+static bool is_field(const struct relay_guard *guard, enum relay_guard_message message, uint32_t field)
 {
-    if (guard->varint > room(guard) || !is_walked(guard))
-        return skip_bytes(guard, guard->varint);
-    if (guard->depth == RELAY_GUARD_DEPTH)
-        return RELAY_GUARD_TOO_DEEP;
-    bool is_range = guard->depth % 2 == 0 && guard->field == BELFRY_OP_RANGE;
-    open_message(guard, (uint32_t)guard->varint, is_range);
-    return close_messages(guard);
+    return guard->message == message && guard->field == field && guard->groups == 0;
 }
 
-/* The last one counts. */
-static void note_number(struct relay_guard *guard, int32_t number)
+static bool is_key(const struct relay_guard *guard)
 {
-    bool is_alarm = guard->kind == RELAY_GUARD_ALARM;
-    if (!is_alarm && guard->field == SORT_TARGET)
-        guard->sort_target = number;
-    else if (is_alarm && guard->field == ACTION)
-        guard->action = number;
-    else if (is_alarm && guard->field == ALARM)
-        guard->alarm = number;
+    return is_field(guard, RELAY_GUARD_OF_PUT, KEY) || is_field(guard, RELAY_GUARD_OF_DELETE, KEY);
+}
+
+/* Bytes follow, so many. The last field of a number counts, here and below. */
+static void note_length(struct relay_guard *guard, uint64_t n)
+{
+    if (is_key(guard))
+        txn_key_clear(&guard->writes->key);
+    else if (is_field(guard, RELAY_GUARD_OF_DELETE, RANGE_END))
+        guard->writes->is_from_key = n == 1;
+}
+
+static void note_bytes(struct relay_guard *guard, const uint8_t *bytes, size_t n)
+{
+    if (is_key(guard))
+        txn_key_append(&guard->writes->key, bytes, n);
+    else if (is_field(guard, RELAY_GUARD_OF_DELETE, RANGE_END) && guard->writes->is_from_key)
+        guard->writes->is_from_key = bytes[0] == 0;
+}
+
+static enum relay_guard_verdict on_length(struct relay_guard *guard)
+{
+    enum relay_guard_message message;
+    if (guard->varint > room(guard) || !is_walked(guard, &message)) {
+        note_length(guard, guard->varint);
+        return skip_bytes(guard, guard->varint);
+    }
+    if (guard->depth == RELAY_GUARD_DEPTH)
+        return RELAY_GUARD_TOO_DEEP;
+    uint64_t bit = UINT64_C(1) << level(guard);
+    if (guard->depth % 2 == 1)
+        guard->branches = guard->field == BELFRY_TXN_FAILURE ? guard->branches | bit : guard->branches & ~bit;
+    enum relay_guard_verdict verdict = open_message(guard, (uint32_t)guard->varint, message);
+    return verdict == RELAY_GUARD_HARMLESS ? close_messages(guard) : verdict;
+}
+
+static void note_number(struct relay_guard *guard, uint64_t number)
+{
+    if (is_field(guard, RELAY_GUARD_OF_RANGE, SORT_TARGET))
+        guard->sort_target = (int32_t)number;
+    else if (is_field(guard, RELAY_GUARD_OF_ALARM, ACTION))
+        guard->action = (int32_t)number;
+    else if (is_field(guard, RELAY_GUARD_OF_ALARM, ALARM))
+        guard->alarm = (int32_t)number;
+    else if (is_field(guard, RELAY_GUARD_OF_PUT, IGNORE_VALUE))
+        guard->writes->ignores_value = number != 0;
+    else if (is_field(guard, RELAY_GUARD_OF_PUT, IGNORE_LEASE))
+        guard->writes->ignores_lease = number != 0;
 }
 
 static enum relay_guard_verdict on_number(struct relay_guard *guard)
 {
-    if (guard->is_judged && guard->groups == 0)
-        note_number(guard, (int32_t)guard->varint);
+    note_number(guard, guard->varint);
     return close_messages(guard);
 }
 
@@ -199,6 +324,14 @@ static enum relay_guard_verdict verdict_of(enum belfry_err err)
                                          : RELAY_GUARD_NO_MEMORY;
 }
 
+static enum relay_guard_message outermost(const struct relay_guard *guard)
+{
+    static const enum relay_guard_message messages[] = {[RELAY_GUARD_RANGE] = RELAY_GUARD_OF_RANGE,
+                                                        [RELAY_GUARD_TXN] = RELAY_GUARD_OUTER,
+                                                        [RELAY_GUARD_ALARM] = RELAY_GUARD_OF_ALARM};
+    return messages[guard->kind];
+}
+
 /* Where the message ends is not known before all of it has come. */
 static enum relay_guard_verdict open_packed(struct relay_guard *guard, uint32_t len)
 {
@@ -210,15 +343,14 @@ static enum relay_guard_verdict open_packed(struct relay_guard *guard, uint32_t 
         return verdict_of(err);
     guard->packed = len;
     guard->step = RELAY_GUARD_TAG;
-    open_message(guard, UINT32_MAX, guard->kind != RELAY_GUARD_TXN);
-    return RELAY_GUARD_HARMLESS;
+    return open_message(guard, UINT32_MAX, outermost(guard));
 }
 
 /* All of it has come. */
 static enum relay_guard_verdict close_packed(struct relay_guard *guard)
 {
     bool is_whole = belfry_gunzip_is_whole(guard->gunzip);
-    relay_guard_fini(guard);
+    drop_gunzip(guard);
     if (!is_whole)
         return RELAY_GUARD_UNREADABLE;
     if (guard->step != RELAY_GUARD_TAG || guard->shift != 0 || guard->depth != 1)
@@ -245,12 +377,13 @@ static enum relay_guard_verdict pass_prefix(struct relay_guard *guard, uint8_t b
     guard->varint = 0;
     if (guard->is_packed)
         return open_packed(guard, len);
-    open_message(guard, len, guard->kind != RELAY_GUARD_TXN);
-    return close_messages(guard);
+    enum relay_guard_verdict verdict = open_message(guard, len, outermost(guard));
+    return verdict == RELAY_GUARD_HARMLESS ? close_messages(guard) : verdict;
 }
 
-static enum relay_guard_verdict pass_skipped(struct relay_guard *guard, size_t n)
+static enum relay_guard_verdict pass_skipped(struct relay_guard *guard, const uint8_t *bytes, size_t n)
 {
+    note_bytes(guard, bytes, n);
     guard->at += (uint32_t)n;
     guard->skip -= (uint32_t)n;
     return guard->skip == 0 ? close_messages(guard) : RELAY_GUARD_HARMLESS;
@@ -265,7 +398,7 @@ static enum relay_guard_verdict pass_plain(struct relay_guard *guard, struct bel
     while (i < bytes.len && verdict == RELAY_GUARD_HARMLESS && guard->step != RELAY_GUARD_DONE) {
         if (guard->step == RELAY_GUARD_SKIP) {
             size_t n = bytes.len - i < guard->skip ? bytes.len - i : guard->skip;
-            verdict = pass_skipped(guard, n);
+            verdict = pass_skipped(guard, data + i, n);
             i += n;
         } else {
             verdict = pass_varint(guard, data[i++]);

@@ -11,8 +11,13 @@
  *         ^                    |
  *         `---------4----------'          everything else is passed over
  *
- * It dies as well of an alarm with an action that does not exist, and all members of a cluster die, at every start
- * anew, of one that is activated and does not exist: AlarmRequest has its action in 1, its alarm in 3.
+ * All members of a cluster die, at every start anew, of a Txn that deletes all keys from one on (range_end is a zero
+ * byte) and afterwards puts one of them with ignore_value or ignore_lease: etcd looks whether the key is there before
+ * it begins, and whether a Txn puts what it deletes, but not for deletes without an end. DeleteRangeRequest is 3 in
+ * RequestOp, PutRequest 2.
+ *
+ * A member dies as well of an alarm with an action that does not exist, and all of them, at every start anew, of one
+ * that is activated and does not exist: AlarmRequest has its action in 1, its alarm in 3.
  *
  * etcd looks at a message when it has all of it, and the end of a Range is seen here first. Messages are read as etcd
  * reads them (gogo/protobuf), which takes some that scan.h does not: groups, and numbers with more bits than they have
@@ -22,21 +27,42 @@
  * another library makes of it is not known.
  *
  * Thread: owner. Pure; unchecked: a part of its call.
- * Memory: none besides its own, and while a compressed message comes in that of a gunzip.
+ * Memory: none besides its own, while a compressed message comes in that of a gunzip, and between the first delete of
+ * a Txn and its end what txn_deletes.h takes.
  */
 #ifndef BELFRY_SERVE_RELAY_RELAY_GUARD_H
 #define BELFRY_SERVE_RELAY_RELAY_GUARD_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/bytes.h"
 #include "net/grpc_frame.h"
 #include "net/gunzip.h"
+#include "serve/relay/txn_deletes.h"
 
 #define RELAY_GUARD_DEPTH 100 /* messages in messages: protobuf's own limit, in most languages */
+static_assert(RELAY_GUARD_DEPTH == 2 * TXN_LEVELS, "a Txn and an operation for each level");
 
 enum relay_guard_kind { RELAY_GUARD_RANGE, RELAY_GUARD_TXN, RELAY_GUARD_ALARM };
+
+/* What the innermost message is. */
+enum relay_guard_message {
+    RELAY_GUARD_OUTER, /* a TxnRequest or a RequestOp; all others have no messages in them: */
+    RELAY_GUARD_OF_RANGE,
+    RELAY_GUARD_OF_ALARM,
+    RELAY_GUARD_OF_PUT,
+    RELAY_GUARD_OF_DELETE
+};
+
+/* What a Txn has deleted, and the operation that is being read. */
+struct relay_guard_writes {
+    struct txn_deletes deletes;
+    struct txn_key key;
+    bool is_from_key;                  /* of a delete: it has no end */
+    bool ignores_value, ignores_lease; /* of a put */
+};
 
 /* What the next byte is. */
 enum relay_guard_step {
@@ -51,21 +77,23 @@ enum relay_guard_step {
 struct relay_guard {
     enum relay_guard_kind kind; /* fixed, as: */
     bool is_gzip;
-    enum relay_guard_step step;       /* of a compressed message: of what is unpacked */
-    bool is_packed;                   /* the message is compressed: */
-    uint32_t packed;                  /* bytes of it that have not come */
-    struct belfry_gunzip *gunzip;     /* owned; NULL: it is not, or all of it has come */
-    uint32_t at;                      /* bytes of the message, or of its prefix, that have come */
-    uint64_t varint;                  /* as far as it has come: */
-    unsigned shift;                   /* its bits so far */
-    uint32_t field;                   /* number of the field */
-    uint32_t skip;                    /* SKIP: bytes left */
-    uint32_t groups;                  /* that are open */
-    bool is_judged;                   /* the innermost message is a RangeRequest or an AlarmRequest: */
-    int32_t sort_target;              /* of the one */
-    int32_t action, alarm;            /* of the other */
-    unsigned depth;                   /* messages that are open, as: */
-    uint32_t ends[RELAY_GUARD_DEPTH]; /* where they end, outermost first */
+    enum relay_guard_step step;        /* of a compressed message: of what is unpacked */
+    bool is_packed;                    /* the message is compressed: */
+    uint32_t packed;                   /* bytes of it that have not come */
+    struct belfry_gunzip *gunzip;      /* owned; NULL: it is not, or all of it has come */
+    uint32_t at;                       /* bytes of the message, or of its prefix, that have come */
+    uint64_t varint;                   /* as far as it has come: */
+    unsigned shift;                    /* its bits so far */
+    uint32_t field;                    /* number of the field */
+    uint32_t skip;                     /* SKIP: bytes left */
+    uint32_t groups;                   /* that are open */
+    enum relay_guard_message message;  /* the innermost: */
+    int32_t sort_target;               /* of a Range */
+    int32_t action, alarm;             /* of an alarm */
+    struct relay_guard_writes *writes; /* owned; NULL: a Txn has had no delete */
+    uint64_t branches;                 /* of Txns that are open: a bit for each level, as in txn_deletes.h */
+    unsigned depth;                    /* messages that are open, as: */
+    uint32_t ends[RELAY_GUARD_DEPTH];  /* where they end, outermost first */
 };
 
 /* Are requests of this path to be looked at? */
@@ -82,17 +110,21 @@ void relay_guard_fini(struct relay_guard *guard);
 /* Bytes that it holds besides its own. */
 static inline size_t relay_guard_bytes(const struct relay_guard *guard)
 {
-    return guard->gunzip != NULL ? BELFRY_GUNZIP_BYTES : 0;
+    size_t bytes = guard->gunzip != NULL ? BELFRY_GUNZIP_BYTES : 0;
+    if (guard->writes != NULL)
+        bytes += sizeof(*guard->writes) - sizeof(guard->writes->deletes) + txn_deletes_bytes(&guard->writes->deletes);
+    return bytes;
 }
 
 enum relay_guard_verdict {
     RELAY_GUARD_HARMLESS,   /* these bytes may be passed on */
-    RELAY_GUARD_KILLS,      /* they must not, and none after them: of a Range or a Txn */
+    RELAY_GUARD_KILLS,      /* they must not, and none after them: of a Range, alone or in a Txn */
+    RELAY_GUARD_DELETED,    /* the same: of a Txn that needs a key which it deletes */
     RELAY_GUARD_ALARMS,     /* the same: of an alarm */
     RELAY_GUARD_TOO_DEEP,   /* the same: there are too many messages in messages */
     RELAY_GUARD_UNREADABLE, /* the same: it is compressed, and no gzip */
     RELAY_GUARD_TOO_LARGE,  /* the same: it unpacks to more than belfry_gzip_allowance() */
-    RELAY_GUARD_NO_MEMORY   /* the same: to unpack it */
+    RELAY_GUARD_NO_MEMORY   /* the same: to unpack it, or to look at it */
 };
 
 /* The next bytes of the request's body. */

@@ -167,6 +167,129 @@ static struct belfry_buf nested(size_t n_txns)
     return request;
 }
 
+/* ---- what a Txn deletes, and needs ---- */
+
+static struct belfry_buf named(uint8_t field, const char *text, size_t len)
+{
+    struct belfry_buf name = message(text, len);
+    put_in(&name, field);
+    return name;
+}
+
+/* An operation: all keys from this one on are deleted. */
+static struct belfry_buf delete_from(const char *key, uint8_t branch)
+{
+    struct belfry_buf request = named(1, key, strlen(key));
+    add(&request, named(2, "", 1));
+    return operation(request, 3, branch);
+}
+
+/* Its value is left as it is. */
+static struct belfry_buf touch(const char *key, uint8_t branch)
+{
+    struct belfry_buf request = named(1, key, strlen(key));
+    add(&request, MESSAGE(0x28, 1));
+    return operation(request, 2, branch);
+}
+
+static struct belfry_buf both(struct belfry_buf first, struct belfry_buf second)
+{
+    add(&first, second);
+    return first;
+}
+
+static struct belfry_buf in_a_txn(struct belfry_buf operations, uint8_t branch)
+{
+    return operation(operations, 4, branch);
+}
+
+#define YES 2 /* fields of a Txn */
+#define NO  3
+
+static void a_put_that_needs_what_its_txn_deletes_kills(void **state)
+{
+    (void)state;
+    expect_txn(both(delete_from("b", YES), touch("bb", YES)), RELAY_GUARD_DELETED);
+    expect_txn(both(delete_from("b", NO), touch("b", NO)), RELAY_GUARD_DELETED);
+    expect_txn(both(delete_from("c", YES), touch("bb", YES)), RELAY_GUARD_HARMLESS);
+    expect_txn(both(touch("bb", YES), delete_from("b", YES)), RELAY_GUARD_HARMLESS);
+    expect_txn(both(delete_from("b", YES), touch("bb", NO)), RELAY_GUARD_HARMLESS); /* one of them is carried out */
+    expect_txn(both(both(delete_from("x", YES), delete_from("b", YES)), touch("c", YES)), RELAY_GUARD_DELETED);
+    expect_txn(both(both(delete_from("b", YES), delete_from("x", YES)), touch("c", YES)), RELAY_GUARD_DELETED);
+}
+
+static void only_deletes_without_an_end_and_puts_without_a_value_or_a_lease_count(void **state)
+{
+    (void)state;
+    static const uint8_t ends[][4] = {{0x12, 1, 0}, {0x12, 0}, {0x12, 1, 'c'}, {0x12, 2, 0, 0}, {0x12, 1, 0}};
+    static const size_t lens[] = {3, 2, 3, 4, 3};
+    for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+        struct belfry_buf request = named(1, "b", 1);
+        add(&request, message(ends[i], lens[i]));
+        request = both(operation(request, 3, YES), touch("bb", YES));
+        expect_txn(request, lens[i] == 3 && ends[i][2] == 0 ? RELAY_GUARD_DELETED : RELAY_GUARD_HARMLESS);
+    }
+    for (uint8_t field = 3; field <= 8; field++) {
+        for (uint8_t is = 0; is <= 1; is++) {
+            struct belfry_buf put = named(1, "bb", 2);
+            add(&put, MESSAGE((uint8_t)(field << 3), is));
+            bool kills = (field == 5 || field == 6) && is;
+            expect_txn(both(delete_from("b", YES), operation(put, 2, YES)),
+                       kills ? RELAY_GUARD_DELETED : RELAY_GUARD_HARMLESS);
+        }
+    }
+}
+
+static void what_comes_last_in_an_operation_counts(void **state)
+{
+    (void)state;
+    struct belfry_buf request = named(2, "", 1);
+    add(&request, named(1, "z", 1));
+    add(&request, named(1, "b", 1)); /* the key is b, and behind the end */
+    expect_txn(both(operation(request, 3, YES), touch("c", YES)), RELAY_GUARD_DELETED);
+    request = MESSAGE(0x28, 1, 0x28, 0, 0x0a, 1, 'c'); /* not ignored after all */
+    expect_txn(both(delete_from("b", YES), operation(request, 2, YES)), RELAY_GUARD_HARMLESS);
+    request = MESSAGE(0x30, 0x80, 0x80, 0x80, 0x80, 0x10, 0x0a, 1, 'c'); /* 2^32 is true */
+    expect_txn(both(delete_from("b", YES), operation(request, 2, YES)), RELAY_GUARD_DELETED);
+    request = MESSAGE(0x7b, 0x28, 1, 0x0a, 1, 'c', 0x7c, 0x0a, 1, 'c'); /* in a group, which is unknown */
+    expect_txn(both(delete_from("b", YES), operation(request, 2, YES)), RELAY_GUARD_HARMLESS);
+}
+
+static void txns_in_txns_delete_for_what_follows_them(void **state)
+{
+    (void)state;
+    expect_txn(both(delete_from("b", YES), in_a_txn(touch("bb", NO), YES)), RELAY_GUARD_DELETED);
+    expect_txn(both(delete_from("b", YES), in_a_txn(touch("bb", NO), NO)), RELAY_GUARD_HARMLESS);
+    expect_txn(both(in_a_txn(delete_from("b", NO), YES), touch("bb", YES)), RELAY_GUARD_DELETED);
+    expect_txn(both(in_a_txn(delete_from("b", YES), NO), touch("bb", YES)), RELAY_GUARD_HARMLESS);
+    expect_txn(in_a_txn(both(delete_from("b", YES), touch("bb", NO)), YES), RELAY_GUARD_HARMLESS);
+    expect_txn(both(in_a_txn(delete_from("b", YES), NO), in_a_txn(in_a_txn(touch("bb", YES), YES), NO)),
+               RELAY_GUARD_DELETED);
+    struct belfry_buf deep = touch("bb", NO);
+    for (int i = 0; i < 40; i++)
+        deep = in_a_txn(both(delete_from("c", YES), deep), NO);
+    expect_txn(both(delete_from("b", NO), deep), RELAY_GUARD_DELETED);
+}
+
+static void deletes_cost_memory_that_is_counted(void **state)
+{
+    (void)state;
+    struct belfry_buf request = both(delete_from("b", YES), both(delete_from("c", NO), touch("a", YES)));
+    struct belfry_bytes bytes = belfry_buf_bytes(&request);
+    uint8_t prefix[BELFRY_GRPC_PREFIX_BYTES];
+    struct relay_guard guard;
+    belfry_grpc_frame_prefix(prefix, bytes.len);
+    relay_guard_init(&guard, RELAY_GUARD_TXN, false);
+    assert_int_equal(relay_guard_pass(&guard, belfry_bytes_of(prefix, sizeof(prefix))), RELAY_GUARD_HARMLESS);
+    assert_int_equal(relay_guard_bytes(&guard), 0);
+    assert_int_equal(relay_guard_pass(&guard, belfry_bytes_of(bytes.data, bytes.len - 1)), RELAY_GUARD_HARMLESS);
+    assert_int_equal(relay_guard_bytes(&guard), sizeof(struct relay_guard_writes) + 2 * sizeof(struct txn_key));
+    assert_int_equal(relay_guard_pass(&guard, belfry_bytes_of(bytes.data + bytes.len - 1, 1)), RELAY_GUARD_HARMLESS);
+    assert_int_equal(relay_guard_bytes(&guard), 0);
+    relay_guard_fini(&guard);
+    belfry_buf_fini(&request);
+}
+
 static void expect_alarm(struct belfry_buf request, enum relay_guard_verdict verdict)
 {
     assert_int_equal(verdict_of(RELAY_GUARD_ALARM, request), verdict);
@@ -288,6 +411,11 @@ int main(void)
         cmocka_unit_test(four_methods_can_do_harm),
         cmocka_unit_test(a_sort_target_that_does_not_exist_kills),
         cmocka_unit_test(it_is_found_in_either_branch_and_behind_anything),
+        cmocka_unit_test(a_put_that_needs_what_its_txn_deletes_kills),
+        cmocka_unit_test(only_deletes_without_an_end_and_puts_without_a_value_or_a_lease_count),
+        cmocka_unit_test(what_comes_last_in_an_operation_counts),
+        cmocka_unit_test(txns_in_txns_delete_for_what_follows_them),
+        cmocka_unit_test(deletes_cost_memory_that_is_counted),
         cmocka_unit_test(alarms_and_actions_that_do_not_exist_kill),
         cmocka_unit_test(depth_is_bounded),
         cmocka_unit_test(messages_are_read_as_loosely_as_etcd_reads_them),
