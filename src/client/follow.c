@@ -15,11 +15,13 @@
 #define RANGE_MORE  3     /* field of RangeResponse */
 
 enum follow_state { LISTING, SYNCING, SWEEPING, LIVE };
+enum source { OF_LISTING, OF_WATCH };
 
 struct key {
     struct belfry_map_node node;
     struct key *next_swept;
-    int64_t rev;    /* the newest revision reported, in `epoch` */
+    int64_t rev; /* the newest revision reported, in `epoch`, and who has said it: */
+    enum source source;
     uint64_t epoch; /* older than the follow's: not seen since the listing began */
     bool dead;      /* deleted; kept until synced, to recognise older rows */
     size_t len;
@@ -80,13 +82,16 @@ static struct key *add(struct belfry_follow *follow, struct belfry_bytes key, ui
     return k;
 }
 
-/* Records that `key` is as of `rev`. *is_news false: something newer was already reported in this epoch. */
-static enum belfry_err note(struct belfry_follow *follow, struct belfry_bytes key, int64_t rev, bool dead,
-                            bool *is_news)
+/* Records that `key` is as of `rev`. *is_news false: this, or something newer, was already reported in this epoch. The
+ * watch gives a revision once, so what it says of a key again, at the same revision, is news: a transaction may put a
+ * key and delete it. */
+static enum belfry_err note(struct belfry_follow *follow, enum source source, struct belfry_bytes key, int64_t rev,
+                            bool dead, bool *is_news)
 {
     uint64_t hash = belfry_hash(follow->hash, key);
     struct key *k = find(follow, key, hash);
-    *is_news = k == NULL || k->epoch != follow->epoch || rev > k->rev;
+    bool is_again = k != NULL && rev == k->rev && source == OF_WATCH && k->source == OF_WATCH;
+    *is_news = k == NULL || k->epoch != follow->epoch || rev > k->rev || is_again;
     if (!*is_news)
         return BELFRY_OK;
     if (follow->state == LIVE && dead) { /* nothing older can come: no need to remember */
@@ -102,6 +107,7 @@ static enum belfry_err note(struct belfry_follow *follow, struct belfry_bytes ke
     k->rev = rev;
     k->epoch = follow->epoch;
     k->dead = dead;
+    k->source = source;
     return BELFRY_OK;
 }
 
@@ -222,7 +228,7 @@ static enum belfry_err note_rows(struct belfry_follow *follow, struct belfry_byt
         bool is_news;
         err = belfry_scan_kv(row, &kv);
         if (err == BELFRY_OK)
-            err = note(follow, kv.key, kv.mod_rev, false, &is_news);
+            err = note(follow, OF_LISTING, kv.key, kv.mod_rev, false, &is_news);
         if (err != BELFRY_OK)
             return err;
         if (is_news) {
@@ -326,7 +332,7 @@ enum belfry_err belfry_follow_on_changes(struct belfry_follow *follow, const str
     belfry_inbox_walk(group, &walk);
     while ((err = belfry_inbox_walk_next(&walk, &event)) == BELFRY_OK) {
         bool is_news;
-        err = note(follow, event.kv.key, event.kv.mod_rev, event.is_delete, &is_news);
+        err = note(follow, OF_WATCH, event.kv.key, event.kv.mod_rev, event.is_delete, &is_news);
         if (err != BELFRY_OK)
             return err;
         if (!live && is_news)

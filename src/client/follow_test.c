@@ -52,6 +52,7 @@ static struct run {
     /* the consumer */
     int64_t holds[KEYS]; /* revision of what it holds; 0: nothing */
     int64_t told[KEYS];  /* the newest revision told in this epoch */
+    bool told_by_row[KEYS];
     bool was_synced;
     enum plant plant;
     bool planted;
@@ -111,10 +112,10 @@ static void write_one(void)
     int64_t rev = ++world.head;
     size_t many = chance(80) ? 1 : 1 + belfry_rng_below(&run.rng, 4);
     int key = (int)belfry_rng_below(&run.rng, KEYS);
-    for (size_t i = 0; i < many; i++, key = (key + 5) % KEYS) {
-        bool is_delete = chance(40);
-        if (is_delete && holds_at(key, rev - 1) == 0)
-            is_delete = false;
+    bool again = false;
+    for (size_t i = 0; i < many; i++, again = chance(20), key = again ? key : (key + 5) % KEYS) {
+        bool is_there = holds_at(key, rev) != 0;
+        bool is_delete = is_there && (again || chance(40)); /* no key is put twice in one revision */
         world.changes[world.n++] = (struct change){rev, key, is_delete};
     }
 }
@@ -131,11 +132,13 @@ static void make_world(void)
 
 /* ---- the consumer ---- */
 
-static void tell(int key, int64_t rev, bool is_delete)
+/* `is_row`: of a page. A revision that changes a key again tells it again. */
+static void tell(int key, int64_t rev, bool is_delete, bool is_row)
 {
-    if (run.told[key] >= rev)
+    if (run.told[key] > rev || (run.told[key] == rev && (is_row || run.told_by_row[key])))
         broken("something stale told after something newer");
     run.told[key] = rev;
+    run.told_by_row[key] = is_row;
     run.holds[key] = is_delete ? 0 : rev;
 }
 
@@ -229,7 +232,7 @@ static enum belfry_err answer_page(void)
             keep = true;
         }
         if (keep)
-            tell(rows[i].key, rows[i].rev, false);
+            tell(rows[i].key, rows[i].rev, false, true);
     }
     if (kept != n_kept)
         broken("n_kept is not what the mask says");
@@ -289,7 +292,7 @@ static void tell_changes(const struct belfry_inbox_group *group, const uint8_t *
     while (belfry_inbox_walk_next(&walk, &event) == BELFRY_OK) {
         if (bit(mask, i++)) {
             kept++;
-            tell(key_of(event.kv.key), event.kv.mod_rev, event.is_delete);
+            tell(key_of(event.kv.key), event.kv.mod_rev, event.is_delete, false);
         } else {
             run.n_dropped++;
         }

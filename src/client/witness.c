@@ -33,6 +33,8 @@ void belfry_witness_forget(struct belfry_witness *witness)
 void belfry_witness_note(struct belfry_witness *witness, const struct belfry_wire_event *event)
 {
     const struct belfry_wire_kv *kv = &event->kv;
+    if (event->is_delete && kv->mod_rev == witness->rev && belfry_bytes_equal(kv->key, belfry_buf_bytes(&witness->key)))
+        belfry_witness_forget(witness);
     if (event->is_delete || kv->mod_rev <= witness->rev)
         return;
     belfry_buf_clear(&witness->key);

@@ -33,7 +33,8 @@ void belfry_witness_fini(struct belfry_witness *witness);
 /* Forgets the evidence, when another past becomes valid. */
 void belfry_witness_forget(struct belfry_witness *witness);
 
-/* Takes an event; keeps it if it is a put and newer than the one kept. Without memory nothing is kept. */
+/* Takes an event; keeps it if it is a put and newer than the one kept. One whose key the same revision deletes is not
+ * kept. Without memory nothing is kept. */
 void belfry_witness_note(struct belfry_witness *witness, const struct belfry_wire_event *event);
 
 /* Whether the RangeResponse to a read of .key at .rev shows another past. */

@@ -69,6 +69,26 @@ static void every_difference_contradicts(void **state)
     belfry_witness_fini(&witness);
 }
 
+static void a_put_that_its_own_revision_deletes_is_no_evidence(void **state)
+{
+    (void)state;
+    struct belfry_witness witness;
+    belfry_witness_init(&witness);
+    struct belfry_wire_event put_a = put("/a", "one", 7), put_b = put("/b", "one", 7);
+    struct belfry_wire_event gone = {.is_delete = true, .kv = {.key = belfry_bytes_str("/a"), .mod_rev = 7}};
+    belfry_witness_note(&witness, &put_a);
+    belfry_witness_note(&witness, &gone);
+    assert_int_equal(witness.rev, 0);
+    belfry_witness_note(&witness, &put_b);
+    assert_int_equal(witness.rev, 7);
+    belfry_witness_note(&witness, &gone); /* not of that key */
+    gone.kv.mod_rev = 8;
+    gone.kv.key = belfry_bytes_str("/b"); /* not in that revision: at 7 it was there */
+    belfry_witness_note(&witness, &gone);
+    assert_int_equal(witness.rev, 7);
+    belfry_witness_fini(&witness);
+}
+
 static void unreadable_answer_is_no_evidence(void **state)
 {
     (void)state;
@@ -121,8 +141,11 @@ static void refused_memory_keeps_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_put_does_not_contradict),     cmocka_unit_test(every_difference_contradicts),
-        cmocka_unit_test(unreadable_answer_is_no_evidence), cmocka_unit_test(only_newer_puts_are_kept),
+        cmocka_unit_test(same_put_does_not_contradict),
+        cmocka_unit_test(every_difference_contradicts),
+        cmocka_unit_test(a_put_that_its_own_revision_deletes_is_no_evidence),
+        cmocka_unit_test(unreadable_answer_is_no_evidence),
+        cmocka_unit_test(only_newer_puts_are_kept),
         cmocka_unit_test(refused_memory_keeps_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
