@@ -682,7 +682,7 @@ static void write_history(struct store *store, size_t n)
         struct belfry_bytes prev;
         if (i % 1000 == 0)
             must("begin", api->begin(store));
-        must("apply", api->apply(store, rev, 0, &event, &prev));
+        must("apply", api->apply(store, rev, 0, &event, NULL, &prev));
         header.revision = rev;
         must("advance", api->advance(store, rev, &header));
         if (i % 1000 == 999 || i + 1 == n)

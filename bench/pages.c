@@ -131,7 +131,7 @@ static double write_round(struct store *store, size_t n, enum write_kind kind)
             must("begin", store->api->begin(store));
         uint64_t number = 2 * (i * STEP % n) + (kind != WRITE_UPDATE);
         struct belfry_wire_event event = event_of(key_of(number, room), ++head, kind == WRITE_DELETE);
-        must("apply", store->api->apply(store, head, 0, &event, &prev));
+        must("apply", store->api->apply(store, head, 0, &event, NULL, &prev));
         must("advance", store->api->advance(store, head, &header));
         if (i % COMMIT == COMMIT - 1 || i + 1 == writes)
             must("commit", store->api->commit(store));

@@ -57,6 +57,7 @@
     X(page_left_open, "the end of a revision in slices is not told if its last row is not wanted")                     \
     X(page_all_used, "events of a revision that did not fit into a message are passed")                                \
     X(page_place_lost, "the place inside a revision is that of the first event of the last message")                   \
+    X(repeat_prev, "a key that is deleted in the revision that put it has that value as its previous one")             \
     X(line_shown_before, "lines of a transaction, but for the last, carry the revision before")                        \
     X(resumed_behind, "a stream of lines that resumes from a revision begins after it")                                \
     X(resumed_by_slice, "a client that resumes from a huge revision counts as having it if a slice has one event")     \

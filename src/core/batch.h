@@ -81,7 +81,8 @@ static inline struct belfry_bytes batch_bytes(const struct batch *batch, const s
 /* The KeyValue before, without its field head; empty: none. */
 struct belfry_bytes batch_prev_kv(const struct batch *batch, const struct batch_event *event);
 
-/* Was there a previous value that is unknown now? (Backfilled from an upstream that has compacted it.) */
+/* May there have been a previous value that is unknown now? (Backfilled from an upstream that has compacted it; or the
+ * same revision has created the key that it deletes.) */
 bool batch_prev_lost(const struct batch *batch, const struct batch_event *event);
 
 #endif

@@ -68,10 +68,11 @@ struct store_api {
     enum belfry_err (*get)(struct store *store, struct belfry_bytes key, struct belfry_bytes *kv);
 
     /* Applies one event of revision `rev`: moves the state and adds the history row, with the KeyValue that was there
-     * before, read from the state here and handed out in *prev (empty: none), lent until the next write.
-     * `event` is as scanned; what is stored of it is without prev_kv. */
+     * before, handed out in *prev (empty: none), lent until the next write. It is read from the state here, unless the
+     * caller knows it: *before, if before is not NULL (empty: none). A revision that changes a key again needs that.
+     * A DELETE finds its key. `event` is as scanned; what is stored of it is without prev_kv. */
     enum belfry_err (*apply)(struct store *store, int64_t rev, uint32_t sub, const struct belfry_wire_event *event,
-                             struct belfry_bytes *prev);
+                             const struct belfry_bytes *before, struct belfry_bytes *prev);
 
     /* Everything of `rev` is applied (or nothing of the scope happened up to it). The header's ids are remembered. */
     enum belfry_err (*advance)(struct store *store, int64_t rev, const struct belfry_wire_header *header);

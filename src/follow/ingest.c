@@ -16,6 +16,7 @@
 #include "base/sim.h"
 #include "base/xxh64.h"
 #include "follow/overlay.h"
+#include "follow/repeats.h"
 
 #define RETRY_MS     100 /* before the first try when the disk is in trouble; it doubles */
 #define RETRY_MAX_MS 2000
@@ -46,18 +47,19 @@ struct ingest {
     size_t pending_bytes;
     struct overlay overlay; /* while lost: the state after the first n_overlaid of pending */
     size_t n_overlaid;
-    bool open;             /* a transaction of the store */
-    size_t open_bytes;     /* applied in it */
-    uint64_t commit_at;    /* while open */
-    uint64_t trim_at;      /* while not open, and not lost */
-    bool lost;             /* the transaction was lost: pending must be applied again */
-    bool full;             /* while lost: a revision did not fit into memory */
-    uint64_t retry_at;     /* while lost, or a cut is owed */
-    uint64_t retry_ms;     /* the wait after the next try */
-    enum disk disk;        /* moved by disk_move() alone */
-    uint64_t calm_ms;      /* how long CALMING takes */
-    uint64_t disk_at;      /* when it is WELL again (CALMING), or has been since (WELL) */
-    struct evlog_cut owed; /* past not 0: the store has adopted this past, but the log is not cut yet */
+    bool open;              /* a transaction of the store */
+    size_t open_bytes;      /* applied in it */
+    uint64_t commit_at;     /* while open */
+    uint64_t trim_at;       /* while not open, and not lost */
+    bool lost;              /* the transaction was lost: pending must be applied again */
+    bool full;              /* while lost: a revision did not fit into memory */
+    uint64_t retry_at;      /* while lost, or a cut is owed */
+    uint64_t retry_ms;      /* the wait after the next try */
+    enum disk disk;         /* moved by disk_move() alone */
+    uint64_t calm_ms;       /* how long CALMING takes */
+    uint64_t disk_at;       /* when it is WELL again (CALMING), or has been since (WELL) */
+    struct repeats repeats; /* of the revision that is being taken */
+    struct evlog_cut owed;  /* past not 0: the store has adopted this past, but the log is not cut yet */
     char why[WHY_MAX], disk_why[WHY_MAX];
     BELFRY_OWNER;
 };
@@ -106,6 +108,7 @@ void ingest_destroy(struct ingest *ingest)
     BELFRY_OWNER_CHECK(ingest);
     drop_transaction(ingest);
     drop_pending(ingest, ingest->n_pending);
+    repeats_clear(&ingest->repeats);
     free(ingest->pending);
     free(ingest);
 }
@@ -221,10 +224,10 @@ static enum belfry_err apply_again(struct ingest *ingest, const struct pending *
     const struct batch *batch = pending->batch;
     for (uint32_t i = 0; i < batch->n_events; i++) {
         struct belfry_wire_event event;
-        struct belfry_bytes prev;
+        struct belfry_bytes before = batch_prev_kv(batch, &batch->events[i]), prev;
         enum belfry_err err = belfry_scan_event(batch_bytes(batch, &batch->events[i], false), &event);
         if (err == BELFRY_OK)
-            err = ingest->api->apply(ingest->opts.store, batch->rev, i, &event, &prev);
+            err = ingest->api->apply(ingest->opts.store, batch->rev, i, &event, &before, &prev);
         if (err != BELFRY_OK)
             return err;
     }
@@ -367,7 +370,7 @@ static enum belfry_err check_order(struct ingest *ingest, const struct ingest_re
     return BELFRY_OK;
 }
 
-/* `before` is NULL when the key is not there. */
+/* `before`: what the event finds; NULL: the key is not there. */
 static enum belfry_err check_event(struct ingest *ingest, int64_t rev, const struct belfry_wire_event *event,
                                    const struct belfry_wire_kv *before)
 {
@@ -398,25 +401,66 @@ static enum belfry_err ingest_look_up(struct ingest *ingest, struct belfry_bytes
     return ingest->api->get(ingest->opts.store, key, kv);
 }
 
+/* Does it have a previous value? A PUT that creates its key has none, also if an earlier event of the revision has
+ * deleted the key. */
+static bool replaces(const struct belfry_wire_event *event)
+{
+    return event->is_delete || event->kv.create_rev != event->kv.mod_rev;
+}
+
+/* Checks an event whose key the revision has changed before: against what that left. `before`: from before the
+ * revision. */
+static enum belfry_err check_repeat(struct ingest *ingest, const struct ingest_revision *revision,
+                                    struct repeat *repeat, struct belfry_bytes before)
+{
+    const struct belfry_wire_event *event = &revision->events[repeat->at], *last = &revision->events[repeat->last];
+    enum belfry_err err = BELFRY_OK;
+    if (BELFRY_MUTANT(repeat_prev) && event->is_delete)
+        before = last->kv.raw;
+    if (before.len > 0 && replaces(event))
+        err = belfry_blob_copy(before, &repeat->before);
+    return err != BELFRY_OK ? err : check_event(ingest, revision->rev, event, last->is_delete ? NULL : &last->kv);
+}
+
+static struct belfry_bytes repeat_prev(const struct repeat *repeat)
+{
+    return repeat->before != NULL ? belfry_blob_bytes(repeat->before) : (struct belfry_bytes){0};
+}
+
+/* Checks an event; *prev is its previous value, lent until the next look or write. */
+static enum belfry_err check_one(struct ingest *ingest, const struct ingest_revision *revision, size_t i,
+                                 uint64_t now_ms, struct belfry_bytes *prev)
+{
+    struct repeat *repeat = repeats_of(&ingest->repeats, i);
+    struct belfry_wire_kv kv;
+    *prev = (struct belfry_bytes){0};
+    enum belfry_err err = ingest_look_up(ingest, revision->events[i].kv.key, prev);
+    bool found = err == BELFRY_OK;
+    if (found)
+        err = belfry_scan_kv(*prev, &kv);
+    if (err != BELFRY_OK && err != BELFRY_ERR_NOT_FOUND)
+        return store_failed(ingest, "read", err, now_ms);
+    if (repeat == NULL)
+        return check_event(ingest, revision->rev, &revision->events[i], found ? &kv : NULL);
+    err = check_repeat(ingest, revision, repeat, *prev);
+    *prev = repeat_prev(repeat);
+    return err;
+}
+
 /* Checks every event against the state it replaces, and counts the bytes of the batch. */
 static enum belfry_err check_events(struct ingest *ingest, const struct ingest_revision *revision, uint64_t now_ms,
                                     size_t *bytes)
 {
     *bytes = 0;
+    enum belfry_err err = repeats_find(&ingest->repeats, revision->events, revision->n);
+    if (err != BELFRY_OK)
+        return err;
     for (size_t i = 0; i < revision->n; i++) {
-        const struct belfry_wire_event *event = &revision->events[i];
-        struct belfry_bytes before = {0};
-        struct belfry_wire_kv kv;
-        enum belfry_err err = ingest_look_up(ingest, event->kv.key, &before);
-        bool found = err == BELFRY_OK;
-        if (found)
-            err = belfry_scan_kv(before, &kv);
-        if (err != BELFRY_OK && err != BELFRY_ERR_NOT_FOUND)
-            return store_failed(ingest, "read", err, now_ms);
-        err = check_event(ingest, revision->rev, event, found ? &kv : NULL);
-        if (err != BELFRY_OK && !BELFRY_MUTANT(no_version_check))
+        struct belfry_bytes prev;
+        err = check_one(ingest, revision, i, now_ms, &prev);
+        if (err != BELFRY_OK && !(err == BELFRY_ERR_REWOUND && BELFRY_MUTANT(no_version_check)))
             return err;
-        *bytes += batch_event_bytes(event, before);
+        *bytes += batch_event_bytes(&revision->events[i], prev);
     }
     return BELFRY_OK;
 }
@@ -484,8 +528,10 @@ static enum belfry_err ingest_apply(struct ingest *ingest, const struct ingest_r
 {
     for (size_t i = 0; i < revision->n; i++) {
         const struct belfry_wire_event *event = &revision->events[i];
-        struct belfry_bytes prev = {0};
-        enum belfry_err err = ingest->api->apply(ingest->opts.store, revision->rev, (uint32_t)i, event, &prev);
+        const struct repeat *repeat = repeats_of(&ingest->repeats, i);
+        struct belfry_bytes prev = {0}, before = repeat != NULL ? repeat_prev(repeat) : prev;
+        enum belfry_err err = ingest->api->apply(ingest->opts.store, revision->rev, (uint32_t)i, event,
+                                                 repeat != NULL ? &before : NULL, &prev);
         if (err != BELFRY_OK)
             return store_failed(ingest, "write", err, now_ms);
         if (batch != NULL)
@@ -576,13 +622,14 @@ static enum belfry_err hold_batch(struct ingest *ingest, const struct ingest_rev
     if (err != BELFRY_OK)
         return err;
     for (size_t i = 0; i < revision->n; i++) {
+        const struct repeat *repeat = repeats_of(&ingest->repeats, i);
         struct belfry_bytes prev = {0};
         err = ingest_look_up(ingest, revision->events[i].kv.key, &prev);
         if (err != BELFRY_OK && err != BELFRY_ERR_NOT_FOUND) {
             batch_unref(batch);
             return err;
         }
-        batch_add(batch, &revision->events[i], prev);
+        batch_add(batch, &revision->events[i], repeat != NULL ? repeat_prev(repeat) : prev);
     }
     return publish_held(ingest, batch, &revision->header);
 }
@@ -840,13 +887,17 @@ static enum belfry_err compare_event(struct ingest *ingest, const struct belfry_
     return equal ? BELFRY_OK : ingest_differs(ingest, event->kv.mod_rev);
 }
 
-/* The head came from a listing: its events are unknown, but the state after them is known. */
+/* The head came from a listing: its events are unknown, but the state after them is known: after the last of each
+ * key. */
 static enum belfry_err compare_state(struct ingest *ingest, const struct ingest_revision *revision, uint64_t now_ms)
 {
     bool readable = !ingest->lost && ingest->owed.past == 0;
     enum belfry_err err = readable ? open_transaction(ingest, now_ms) : BELFRY_ERR_AGAIN;
+    if (err == BELFRY_OK)
+        err = repeats_find(&ingest->repeats, revision->events, revision->n);
     for (size_t i = 0; i < revision->n && err == BELFRY_OK && !BELFRY_MUTANT(no_version_check); i++)
-        err = compare_event(ingest, &revision->events[i], now_ms);
+        if (!repeats_changed_later(&ingest->repeats, i))
+            err = compare_event(ingest, &revision->events[i], now_ms);
     return err;
 }
 

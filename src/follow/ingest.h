@@ -3,8 +3,8 @@
  * ingest: one revision from upstream into the store and the log, checked. The only writer of both.
  *
  * Every event is checked against the state it replaces: the revision is the one after the last (whole scope); a PUT of
- * version v finds v - 1 and the same create_revision; a DELETE finds its key. A breach changes nothing and is reported:
- * upstream and we have diverged, and only a listing helps.
+ * version v finds v - 1 and the same create_revision; a DELETE finds its key. A revision may change a key more than
+ * once (repeats.h). A breach changes nothing and is reported: upstream and we have diverged, and only a listing helps.
  *
  * The order: applied to the open transaction, appended to the log, the workers are woken (the owner's part); committed
  * when the upstream socket is drained, at the latest COMMIT_MS or COMMIT_BYTES later. An uncommitted batch never leaves

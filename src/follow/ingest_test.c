@@ -697,6 +697,71 @@ static void sleeping_worker_refuses_a_revision_and_nothing_changes(void **state)
     bench_fini(&b);
 }
 
+/* Also while the disk takes nothing, and when it takes everything later. */
+static void revision_may_change_a_key_again(void **state)
+{
+    (void)state;
+    for (int fails = 0; fails < 2; fails++) {
+        struct bench b;
+        bench_init(&b);
+        past_put(b.past, 1, "a");
+        past_put(b.past, 2, "a");
+        assert_int_equal(offer(&b, 2), BELFRY_OK);
+        assert_int_equal(offer(&b, 3), BELFRY_OK);
+        past_txn(b.past, 2, (const int[]){3, 3}, (const char *const[]){"new", NULL});
+        past_txn(b.past, 2, (const int[]){1, 1}, (const char *const[]){"longer than it was", NULL});
+        past_txn(b.past, 4, (const int[]){2, 7, 2, 2}, (const char *const[]){NULL, "b", "created anew", NULL});
+        past_txn(b.past, 3, (const int[]){7, 3, 7}, (const char *const[]){NULL, "b", "b"});
+        if (fails) {
+            modelstore_fail(b.store, 1);
+            ingest_drained(b.ingest, b.now);
+        }
+        for (int64_t rev = 4; rev <= 7; rev++)
+            assert_int_equal(offer(&b, rev), BELFRY_OK);
+        assert_int_equal(ingest_in_trouble(b.ingest), fails);
+        outlast_trouble(&b);
+        ingest_drained(b.ingest, b.now);
+        assert_state(&b, 7);
+        assert_log(&b);
+        bench_fini(&b);
+    }
+}
+
+static void repeated_change_that_does_not_fit_is_a_breach(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_init(&b);
+    past_put(b.past, 1, "a");
+    assert_int_equal(offer(&b, 2), BELFRY_OK);
+    struct past *twice = past_fork(b.past, 2); /* it is gone already */
+    past_txn(twice, 2, (const int[]){1, 1}, (const char *const[]){NULL, "b"});
+    twice->revs[3]->events[PAST_BARE][1] = twice->revs[3]->events[PAST_BARE][0];
+    assert_breach(&b, twice);
+    struct past *version = past_fork(b.past, 2); /* it is not the second version: it was deleted */
+    past_txn(version, 1, (const int[]){1}, (const char *const[]){"b"});
+    version->revs[3]->events[PAST_BARE][1] = version->revs[3]->events[PAST_BARE][0];
+    version->revs[3]->events[PAST_BARE][0] = twice->revs[3]->events[PAST_BARE][0];
+    version->revs[3]->n = 2;
+    assert_breach(&b, version);
+    past_destroy(twice);
+    past_destroy(version);
+    bench_fini(&b);
+}
+
+static void listing_is_compared_after_the_last_change_of_a_key(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_init(&b);
+    past_fill(b.past, 30, "a");
+    past_txn(b.past, 5, (const int[]){3, 5, 3, 9, 9}, (const char *const[]){"b", NULL, NULL, NULL, "c"});
+    list_at(&b, 31);
+    struct ingest_revision ours = past_revision(b.past, 31, PAST_BARE);
+    assert_int_equal(ingest_compare(b.ingest, &ours, b.now), BELFRY_OK);
+    bench_fini(&b);
+}
+
 static void listing_is_compared_by_what_its_last_revision_left(void **state)
 {
     (void)state;
@@ -862,6 +927,9 @@ int main(void)
         cmocka_unit_test(killed_process_opens_warm_at_what_was_committed),
         cmocka_unit_test(empty_store_opens_cold),
         cmocka_unit_test(sleeping_worker_refuses_a_revision_and_nothing_changes),
+        cmocka_unit_test(revision_may_change_a_key_again),
+        cmocka_unit_test(repeated_change_that_does_not_fit_is_a_breach),
+        cmocka_unit_test(listing_is_compared_after_the_last_change_of_a_key),
         cmocka_unit_test(listing_is_compared_by_what_its_last_revision_left),
         cmocka_unit_test(adopting_cuts_the_log_and_drops_what_was_not_committed),
         cmocka_unit_test(random_histories_arrive_whole),

@@ -21,13 +21,29 @@ static enum belfry_err read_revision(struct store *store, uint64_t past, int64_t
     return err;
 }
 
-/* Takes a put if there is one: it can prove more than a delete. */
+/* Does a later event of the revision change the key of this one (repeats.h)? */
+static bool is_changed_later(const struct batch *batch, size_t at)
+{
+    struct belfry_bytes key = batch_key(batch, &batch->events[at]);
+    for (size_t i = at + 1; i < batch->n_events; i++)
+        if (belfry_bytes_equal(batch_key(batch, &batch->events[i]), key))
+            return true;
+    return false;
+}
+
+/* The last put that the revision has left as it was; without one its last event. A put can prove more than a delete. */
+static size_t best_event(const struct batch *batch)
+{
+    for (size_t at = batch->n_events; at-- > 0;)
+        if (!batch->events[at].is_delete && !is_changed_later(batch, at))
+            return at;
+    return batch->n_events - 1;
+}
+
 static enum belfry_err key_witness_take(struct key_witness *witness, const struct batch *batch)
 {
     struct belfry_wire_event event;
-    size_t at = 0;
-    while (at + 1 < batch->n_events && batch->events[at].is_delete)
-        at++;
+    size_t at = best_event(batch);
     enum belfry_err err = belfry_scan_event(batch_bytes(batch, &batch->events[at], false), &event);
     belfry_buf_clear(&witness->key);
     belfry_buf_clear(&witness->kv);

@@ -133,6 +133,22 @@ static void put_is_preferred_and_a_delete_proves_little(void **state)
     past_destroy(other);
 }
 
+static void put_that_its_own_revision_deletes_is_not_taken(void **state)
+{
+    struct rig *rig = *state;
+    past_put(rig->past, 1, "a");
+    past_txn(rig->past, 4, (const int[]){2, 3, 1, 3}, (const char *const[]){"a", "a", "b", NULL});
+    take_all(rig);
+    assert_int_equal(find(rig, 3), BELFRY_OK);
+    assert_false(rig->witness.deleted);
+    assert_int_equal(judge(rig, rig->past), KEY_SAME);
+    past_txn(rig->past, 3, (const int[]){2, 3, 3}, (const char *const[]){NULL, "a", NULL});
+    take_all(rig);
+    assert_int_equal(find(rig, 4), BELFRY_OK);
+    assert_true(rig->witness.deleted);
+    assert_int_equal(judge(rig, rig->past), KEY_UNKNOWN);
+}
+
 static void key_that_was_changed_at_the_compaction_proves_nothing(void **state)
 {
     struct rig *rig = *state;
@@ -174,6 +190,7 @@ int main(void)
         T(key_of_a_rewritten_past_is_another),
         T(key_that_is_gone_is_another),
         T(put_is_preferred_and_a_delete_proves_little),
+        T(put_that_its_own_revision_deletes_is_not_taken),
         T(key_that_was_changed_at_the_compaction_proves_nothing),
         T(refused_memory_is_an_error),
     };

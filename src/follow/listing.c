@@ -2,6 +2,7 @@
 #include "follow/listing.h"
 
 #include "base/sim.h"
+#include "follow/repeats.h"
 
 #define RANGE_MORE 3 /* field of RangeResponse */
 
@@ -107,13 +108,20 @@ enum belfry_err listing_page(struct listing *listing, struct belfry_bytes respon
     return set_cursor(listing, last, (struct belfry_bytes){"", 1});
 }
 
-static void remember_puts(struct listing *listing, const struct ingest_revision *revision)
+/* Those that the revision has left as they were: pages show no others. */
+static enum belfry_err remember_puts(struct listing *listing, const struct ingest_revision *revision)
 {
     struct listing_puts *puts = &listing->told[revision->rev % LISTING_TOLD];
+    struct repeats repeats = {0};
+    enum belfry_err err = repeats_find(&repeats, revision->events, revision->n);
+    if (err != BELFRY_OK)
+        return err;
     *puts = (struct listing_puts){.rev = revision->rev};
     for (size_t i = 0; i < revision->n; i++)
-        if (!revision->events[i].is_delete)
+        if (!revision->events[i].is_delete && !repeats_changed_later(&repeats, i))
             count_put(puts, &revision->events[i].kv);
+    repeats_clear(&repeats);
+    return BELFRY_OK;
 }
 
 enum belfry_err listing_revision(struct listing *listing, const struct ingest_revision *revision)
@@ -130,9 +138,10 @@ enum belfry_err listing_revision(struct listing *listing, const struct ingest_re
         if (err != BELFRY_OK)
             return err;
     }
-    remember_puts(listing, revision);
-    listing_progress(listing, revision->rev);
-    return BELFRY_OK;
+    enum belfry_err err = remember_puts(listing, revision);
+    if (err == BELFRY_OK)
+        listing_progress(listing, revision->rev);
+    return err;
 }
 
 void listing_progress(struct listing *listing, int64_t rev)

@@ -35,7 +35,7 @@
 
 #define LISTING_TOLD 1024 /* revisions of the watch that are remembered, for a page that comes later than they do */
 
-/* The KeyValues that one revision has put, in any order. */
+/* The KeyValues that one revision has put, and not deleted again, in any order. */
 struct listing_puts {
     int64_t rev;
     uint64_t n, sum;

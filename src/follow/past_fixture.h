@@ -120,10 +120,13 @@ static inline void past_destroy(struct past *past)
     free(past);
 }
 
-/* One revision; a key whose value is NULL is deleted, and must be there. */
+/* One revision; a key whose value is NULL is deleted, and must be there. A key may come again; what was before it is,
+ * as etcd says it, from before the revision, and nothing for a put that creates its key. */
 static inline int64_t past_txn(struct past *past, size_t n, const int *keys, const char *const *values)
 {
     struct past_rev *rev = calloc(1, sizeof(*rev));
+    struct past_kv start[PAST_KEYS];
+    memcpy(start, past->now, sizeof(start));
     if (rev == NULL || past->head + 1 >= PAST_REVS)
         abort();
     int64_t number = ++past->head;
@@ -132,7 +135,7 @@ static inline int64_t past_txn(struct past *past, size_t n, const int *keys, con
     for (size_t i = 0; i < n; i++) {
         struct past_kv *kv = &past->now[keys[i]];
         rev->keys[i] = keys[i];
-        rev->before[i] = *kv;
+        rev->before[i] = values[i] == NULL || kv->version > 0 ? start[keys[i]] : (struct past_kv){0};
         if (values[i] == NULL) {
             *kv = (struct past_kv){0};
             rev->after[i] = (struct past_kv){.mod_rev = number};
@@ -160,11 +163,11 @@ static inline int64_t past_delete(struct past *past, int key)
     return past_txn(past, 1, &key, &none);
 }
 
-/* A random transaction of 1 to 4 keys. */
+/* A random transaction of 1 to 4 keys, some of which may be put and deleted in turn. */
 static inline int64_t past_random(struct past *past, struct belfry_rng *rng)
 {
-    int keys[4];
-    const char *values[4];
+    int keys[8];
+    const char *values[8];
     char text[4][24];
     size_t n = 1 + (size_t)belfry_rng_below(rng, 4);
     int first = (int)belfry_rng_below(rng, PAST_KEYS);
@@ -172,6 +175,10 @@ static inline int64_t past_random(struct past *past, struct belfry_rng *rng)
         keys[i] = (first + (int)i * 5) % PAST_KEYS;
         snprintf(text[i], sizeof(text[i]), "v%u", (unsigned)belfry_rng_below(rng, 100000));
         values[i] = past->now[keys[i]].version > 0 && belfry_rng_below(rng, 3) == 0 ? NULL : text[i];
+    }
+    for (size_t last = n - 1; n < 8 && belfry_rng_below(rng, 4) == 0; last = n++) {
+        keys[n] = keys[last];
+        values[n] = values[last] == NULL ? text[0] : NULL;
     }
     return past_txn(past, n, keys, values);
 }
@@ -215,7 +222,7 @@ static inline struct ingest_revision past_revision(const struct past *past, int6
 static inline bool past_at(const struct past *past, int key, int64_t rev, struct past_kv *out)
 {
     for (int64_t r = rev; r > 1; r--)
-        for (size_t i = 0; i < past->revs[r]->n; i++)
+        for (size_t i = past->revs[r]->n; i-- > 0;)
             if (past->revs[r]->keys[i] == key) {
                 *out = past->revs[r]->after[i];
                 return out->version > 0;

@@ -40,11 +40,12 @@ static int row_order(const struct belfry_treap_node *a, const struct belfry_trea
     return row_compare(older_row_key(row_of(a)), row_of(a)->at, row_of(b));
 }
 
-/* A delete of a key that was not there changes nothing. */
+/* A delete finds its key, even if that has no previous value: the same revision may have created it. */
 static int delta_of(const struct rowform_event *event)
 {
-    bool was = event->prev.len > 0, is = !event->is_delete;
-    return (int)is - (int)was;
+    if (event->is_delete)
+        return -1;
+    return event->prev.len > 0 ? 0 : 1;
 }
 
 static void older_index_link(struct older_index *index, struct older_row *row, enum older_side side)

@@ -213,10 +213,11 @@ static enum belfry_err replica_get(struct store *store, struct belfry_bytes key,
 }
 
 static enum belfry_err replica_apply(struct store *store, int64_t rev, uint32_t sub,
-                                     const struct belfry_wire_event *event, struct belfry_bytes *prev)
+                                     const struct belfry_wire_event *event, const struct belfry_bytes *before,
+                                     struct belfry_bytes *prev)
 {
     struct replica *replica = replica_of(store);
-    return noted_write(replica, writer_apply(&replica->writer, rev, sub, event, prev));
+    return noted_write(replica, writer_apply(&replica->writer, rev, sub, event, before, prev));
 }
 
 static enum belfry_err replica_advance(struct store *store, int64_t rev, const struct belfry_wire_header *header)

@@ -111,10 +111,11 @@ static void model_fails_when_asked_and_changes_nothing(void **state)
     size_t n;
     modelstore_fail(store, 1);
     assert_int_equal(store->api->begin(store), BELFRY_OK);
-    assert_int_equal(store->api->apply(store, 3, 0, &event.event, &prev), BELFRY_ERR_IO);
-    assert_int_equal(store->api->apply(store, 3, 0, &event.event, &prev), BELFRY_ERR_INVALID); /* it was aborted */
+    assert_int_equal(store->api->apply(store, 3, 0, &event.event, NULL, &prev), BELFRY_ERR_IO);
+    assert_int_equal(store->api->apply(store, 3, 0, &event.event, NULL, &prev),
+                     BELFRY_ERR_INVALID); /* it was aborted */
     assert_int_equal(store->api->begin(store), BELFRY_OK);
-    assert_int_equal(store->api->apply(store, 3, 0, &event.event, &prev), BELFRY_OK);
+    assert_int_equal(store->api->apply(store, 3, 0, &event.event, NULL, &prev), BELFRY_OK);
     assert_int_equal(store->api->advance(store, 3, &header), BELFRY_OK);
     modelstore_fail(store, 1);
     assert_int_equal(store->api->commit(store), BELFRY_ERR_IO);
@@ -165,7 +166,7 @@ static void put_long(struct store *store, int64_t rev, size_t len, const char *t
     struct belfry_bytes prev;
     struct belfry_wire_header header = {.revision = rev};
     assert_int_equal(store->api->begin(store), BELFRY_OK);
-    assert_int_equal(store->api->apply(store, rev, 0, &event.event, &prev), BELFRY_OK);
+    assert_int_equal(store->api->apply(store, rev, 0, &event.event, NULL, &prev), BELFRY_OK);
     assert_int_equal(store->api->advance(store, rev, &header), BELFRY_OK);
     assert_int_equal(store->api->commit(store), BELFRY_OK);
     storecheck_event_fini(&event);
@@ -237,7 +238,7 @@ static void many_keys_with_equal_beginnings_are_sorted_in_parts(void **state)
             snprintf(key + 590, 10, "%05u", sub * 7919 % N);
             struct belfry_bytes value = rev == 2 ? belfry_bytes_str("v") : (struct belfry_bytes){0};
             struct storecheck_event event = storecheck_event(belfry_bytes_of(key, 595), value, rev, NULL);
-            assert_int_equal(store->api->apply(store, rev, sub, &event.event, &prev), BELFRY_OK);
+            assert_int_equal(store->api->apply(store, rev, sub, &event.event, NULL, &prev), BELFRY_OK);
             storecheck_event_fini(&event);
         }
         assert_int_equal(store->api->advance(store, rev, &header), BELFRY_OK);
@@ -273,7 +274,7 @@ static void older_state_is_read_however_much_has_changed(void **state)
             if (rev == 2 && !there)
                 continue;
             struct storecheck_event event = storecheck_event(belfry_bytes_str(key), value, rev, NULL);
-            assert_int_equal(store->api->apply(store, rev, i, &event.event, &prev), BELFRY_OK);
+            assert_int_equal(store->api->apply(store, rev, i, &event.event, NULL, &prev), BELFRY_OK);
             storecheck_event_fini(&event);
         }
         assert_int_equal(store->api->advance(store, rev, &header), BELFRY_OK);
@@ -331,7 +332,7 @@ static enum belfry_err write_one(struct store *store, int64_t rev, const struct 
     struct belfry_wire_header header = {.revision = rev};
     enum belfry_err err = store->api->begin(store);
     if (err == BELFRY_OK)
-        err = store->api->apply(store, rev, 0, event, &prev);
+        err = store->api->apply(store, rev, 0, event, NULL, &prev);
     if (err == BELFRY_OK)
         err = store->api->advance(store, rev, &header);
     return err == BELFRY_OK ? store->api->commit(store) : err;
@@ -773,7 +774,7 @@ static void environment_that_lmdb_gave_up_is_mended_by_a_listing(void **state)
     struct belfry_wire_header header = {.revision = 5};
     struct belfry_bytes prev;
     assert_int_equal(store->api->begin(store), BELFRY_OK);
-    assert_int_equal(store->api->apply(store, 5, 0, &event.event, &prev), BELFRY_OK);
+    assert_int_equal(store->api->apply(store, 5, 0, &event.event, NULL, &prev), BELFRY_OK);
     assert_int_equal(store->api->advance(store, 5, &header), BELFRY_OK);
     meta_page_fails = true;
     assert_int_equal(store->api->commit(store), BELFRY_ERR_IO);
@@ -1072,7 +1073,7 @@ static void a_count_with_too_many_changes_behind_it_is_compacted(void **state)
     for (uint32_t i = 0; i < OLDER_COUNTED; i++) {
         snprintf(key, sizeof(key), "k%06u", i);
         struct storecheck_event event = storecheck_event(belfry_bytes_str(key), belfry_bytes_str("1"), 3, NULL);
-        assert_int_equal(store->api->apply(store, 3, i, &event.event, &prev), BELFRY_OK);
+        assert_int_equal(store->api->apply(store, 3, i, &event.event, NULL, &prev), BELFRY_OK);
         storecheck_event_fini(&event);
     }
     assert_int_equal(store->api->advance(store, 3, &header), BELFRY_OK);

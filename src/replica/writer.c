@@ -165,8 +165,9 @@ static int move_state(struct writer *writer, MDB_val stored, bool found, const s
     return found ? MDB_SUCCESS : counts_add(writer->env, writer->blocks, &writer->now, stored);
 }
 
+/* The row's previous value is set here: to *before, or to what is in the state. */
 static int write_event(struct writer *writer, int64_t rev, uint32_t sub, const struct belfry_wire_event *event,
-                       struct rowform_event *row)
+                       const struct belfry_bytes *before, struct rowform_event *row)
 {
     uint8_t room[ROWFORM_KEY_MAX + ROWFORM_HASH];
     MDB_val stored = rowform_state_key(writer->env->hash, event->kv.key, room);
@@ -174,7 +175,7 @@ static int write_event(struct writer *writer, int64_t rev, uint32_t sub, const s
     int rc = take_prev(writer, stored, &found);
     if (rc != MDB_SUCCESS)
         return rc;
-    row->prev = belfry_buf_bytes(&writer->prev);
+    row->prev = before != NULL ? *before : belfry_buf_bytes(&writer->prev);
     row->before = writer->now.newest;
     rc = writer_add_row(writer, rev, sub, row);
     return rc == MDB_SUCCESS ? move_state(writer, stored, found, event) : rc;
@@ -183,7 +184,7 @@ static int write_event(struct writer *writer, int64_t rev, uint32_t sub, const s
 /* Removes the previous value from an event, as a batch does. This is rare, because previous values are not requested
  * from upstream. */
 static int write_bare(struct writer *writer, int64_t rev, uint32_t sub, const struct belfry_wire_event *event,
-                      struct rowform_event *row)
+                      const struct belfry_bytes *before, struct rowform_event *row)
 {
     struct batch *batch;
     struct belfry_bytes none = {0};
@@ -192,7 +193,7 @@ static int write_bare(struct writer *writer, int64_t rev, uint32_t sub, const st
     batch_add(batch, event, none);
     row->event = batch_bytes(batch, &batch->events[0], false);
     row->key = batch_key(batch, &batch->events[0]);
-    int rc = write_event(writer, rev, sub, event, row);
+    int rc = write_event(writer, rev, sub, event, before, row);
     batch_unref(batch);
     return rc;
 }
@@ -226,14 +227,15 @@ static void writer_enter(struct writer *writer, int64_t rev)
 }
 
 enum belfry_err writer_apply(struct writer *writer, int64_t rev, uint32_t sub, const struct belfry_wire_event *event,
-                             struct belfry_bytes *prev)
+                             const struct belfry_bytes *before, struct belfry_bytes *prev)
 {
     if (event->kv.key.len == 0 || !in_order(writer, rev, sub))
         return BELFRY_ERR_INVALID;
     if (writer->state == WRITER_OPEN && map_is_full(writer))
         return writer_failed(writer, MDB_MAP_FULL);
     struct rowform_event row = {.event = event->raw, .key = event->kv.key, .is_delete = event->is_delete};
-    int rc = event->has_prev ? write_bare(writer, rev, sub, event, &row) : write_event(writer, rev, sub, event, &row);
+    int rc = event->has_prev ? write_bare(writer, rev, sub, event, before, &row)
+                             : write_event(writer, rev, sub, event, before, &row);
     if (rc != MDB_SUCCESS)
         return writer_failed(writer, rc);
     writer_enter(writer, rev);

@@ -49,7 +49,8 @@ void writer_fini(struct writer *writer);
 BELFRY_NODISCARD enum belfry_err writer_begin(struct writer *writer);
 BELFRY_NODISCARD enum belfry_err writer_get(struct writer *writer, struct belfry_bytes key, struct belfry_bytes *kv);
 BELFRY_NODISCARD enum belfry_err writer_apply(struct writer *writer, int64_t rev, uint32_t sub,
-                                              const struct belfry_wire_event *event, struct belfry_bytes *prev);
+                                              const struct belfry_wire_event *event, const struct belfry_bytes *before,
+                                              struct belfry_bytes *prev);
 BELFRY_NODISCARD enum belfry_err writer_advance(struct writer *writer, int64_t rev,
                                                 const struct belfry_wire_header *header);
 BELFRY_NODISCARD enum belfry_err writer_commit(struct writer *writer);

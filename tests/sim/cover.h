@@ -18,6 +18,7 @@
     X(resync_compacted, "resync: compacted over a tier's head")                                                        \
     X(rewind, "resync: the past was rewritten")                                                                        \
     X(breach, "an event did not fit the state it replaces")                                                            \
+    X(repeat, "key changed again in its revision")                                                                     \
     X(lag, "behind, judged to be lag")                                                                                 \
     X(overlap, "overlap compared")                                                                                     \
     X(replay, "staggered replay")                                                                                      \

@@ -102,10 +102,21 @@ void dialect_attribute(const struct batch *batch, uint32_t event, struct belfry_
 
 /* ---- lines ---- */
 
+/* Has the revision created the key that it deletes here? Of a slice that cannot be seen, but nothing is lost in it: it
+ * is from the tier's own store. */
+static bool is_created_before(const struct batch *batch, const struct batch_event *gone)
+{
+    for (const struct batch_event *event = gone; event-- > batch->events;) {
+        if (belfry_bytes_equal(batch_key(batch, event), batch_key(batch, gone)))
+            return !event->is_delete;
+    }
+    return batch->kind == BATCH_SLICE;
+}
+
 static enum belfry_err is_for(const struct dialect_watch *watch, const struct batch *batch, uint32_t event, bool *yes)
 {
     const struct batch_event *at = &batch->events[event];
-    bool lost = batch_prev_lost(batch, at);
+    bool lost = batch_prev_lost(batch, at) && !(at->is_delete && is_created_before(batch, at));
     *yes = watch->pin == 0 || dialect_pinned(watch->pin, kv_after(batch, at));
     if (lost && (watch->prev_kv || !*yes))
         return BELFRY_ERR_COMPACTED;

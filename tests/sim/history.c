@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/cover.h"
 #include "wire/write.h"
 
 #define VALUE_MAX  (16 * 1024)
@@ -52,7 +53,7 @@ struct op {
 struct ops {
     struct op at[HISTORY_KEYS_MAX];
     size_t n;
-    uint64_t keys; /* of all of them: a key is written once a revision */
+    uint64_t keys; /* of all of them: a key is written once a revision, but for add_delete_from() */
 };
 
 static void *grow(void *array, size_t n, size_t *cap, size_t size)
@@ -286,15 +287,17 @@ static const struct history_event *holds(const struct past *past, unsigned key)
 static void make_event(struct history *history, struct history_event *event, const struct op *op)
 {
     struct past *past = newest(history);
+    const struct history_event *found = holds(past, op->key);
     char value[VALUE_MAX];
     assert(op->value_len <= sizeof(value));
     event->key = op->key;
     event->is_delete = op->is_delete;
-    event->prev = holds(past, op->key);
-    assert(!op->is_delete || event->prev != NULL);
+    if (found != NULL)
+        event->prev = history_state(history, history->n_pasts - 1, event->rev - 1, op->key);
+    assert(!op->is_delete || found != NULL);
     if (!op->is_delete) {
-        event->create_rev = event->prev == NULL ? event->rev : event->prev->create_rev;
-        event->version = event->prev == NULL ? 1 : event->prev->version + 1;
+        event->create_rev = found == NULL ? event->rev : found->create_rev;
+        event->version = found == NULL ? 1 : found->version + 1;
         event->lease = op->lease;
     }
     encode(event, history->keys[op->key],
@@ -420,9 +423,19 @@ static void add_op(struct ops *ops, struct op op)
     ops->at[ops->n++] = op;
 }
 
+/* Is the key there after these operations? */
+static bool is_there(struct history *history, const struct ops *ops, unsigned key)
+{
+    for (size_t i = ops->n; i-- > 0;) {
+        if (ops->at[i].key == key)
+            return !ops->at[i].is_delete;
+    }
+    return holds(newest(history), key) != NULL;
+}
+
 static void add_delete(struct history *history, struct ops *ops, unsigned key)
 {
-    if (holds(newest(history), key) != NULL)
+    if (is_there(history, ops, key))
         add_op(ops, (struct op){.key = key, .is_delete = true});
 }
 
@@ -463,6 +476,19 @@ static void add_range_delete(struct history *history, struct belfry_rng *rng, st
     }
 }
 
+/* All keys from one on: etcd does not notice that the transaction has put some of them, or puts them afterwards. */
+static void add_delete_from(struct history *history, struct belfry_rng *rng, struct ops *ops)
+{
+    uint64_t had = ops->keys;
+    struct belfry_bytes from = any_key(history, rng);
+    for (unsigned key = 0; key < history->n_keys && ops->n < HISTORY_KEYS_MAX; key++) {
+        if (belfry_bytes_cmp(history->keys[key], from) < 0 || !is_there(history, ops, key))
+            continue;
+        COVER_BY(repeat, had >> key & 1);
+        ops->at[ops->n++] = (struct op){.key = key, .is_delete = true};
+    }
+}
+
 static void add_txn(struct history *history, struct belfry_rng *rng, struct ops *ops)
 {
     size_t n = 2 + belfry_rng_below(rng, belfry_rng_below(rng, 3) == 0 ? HISTORY_TXN_MAX - 1 : 4);
@@ -471,6 +497,8 @@ static void add_txn(struct history *history, struct belfry_rng *rng, struct ops 
         unsigned kind = (unsigned)belfry_rng_below(rng, 16);
         if (kind == 0)
             add_range_delete(history, rng, ops);
+        else if (kind == 1 && belfry_rng_below(rng, 4) == 0)
+            add_delete_from(history, rng, ops);
         else if (kind < 6)
             add_delete(history, ops, key);
         else
@@ -723,16 +751,6 @@ const struct history_event *history_state(const struct history *history, unsigne
             high = mid;
     }
     return low == 0 || versions->at[low - 1]->is_delete ? NULL : versions->at[low - 1];
-}
-
-const struct history_event *history_find(const struct history *history, unsigned past, int64_t rev, unsigned key)
-{
-    const struct history_revision *revision = history_at(history, past, rev);
-    for (size_t i = 0; revision != NULL && i < revision->n; i++) {
-        if (revision->events[i].key == key)
-            return &revision->events[i];
-    }
-    return NULL;
 }
 
 size_t history_compactions(const struct history *history, unsigned past, const struct history_compaction **out)

@@ -44,7 +44,8 @@ struct history_event {
     unsigned key; /* index; history_key() */
     bool is_delete;
     int64_t create_rev, version, lease; /* 0 for a delete */
-    const struct history_event *prev;   /* the put that this one replaces or deletes; NULL: the key was not there */
+    const struct history_event *prev;   /* the put before its revision that it replaces or deletes; NULL: none, or the
+                                           key was not there */
     struct belfry_bytes kv;             /* the KeyValue */
     struct belfry_bytes raw;            /* the Event without prev_kv */
     struct belfry_bytes raw_prev;       /* the Event with prev_kv, if there is a prev; otherwise as raw */
@@ -72,7 +73,8 @@ void history_destroy(struct history *history);
 
 /* ---- writing: to the newest past ---- */
 
-/* One more revision, of a random kind: a put, a delete, a transaction, a range delete, a lease that expires. */
+/* One more revision, of a random kind: a put, a delete, a transaction, which may put a key and delete it, a range
+ * delete, a lease that expires. */
 const struct history_revision *history_write(struct history *history, struct belfry_rng *rng);
 
 /* One more revision, larger than huge_bytes: a delete of everything, or a transaction of many puts. */
@@ -122,9 +124,6 @@ const struct history_revision *history_next(const struct history *history, unsig
 
 /* The put that holds of a key at a revision; NULL: the key is not there. */
 const struct history_event *history_state(const struct history *history, unsigned past, int64_t rev, unsigned key);
-
-/* The event of `key` in that revision; NULL: none. */
-const struct history_event *history_find(const struct history *history, unsigned past, int64_t rev, unsigned key);
 
 /* The digest of raw Events, all of revision `rev`; the caller frees it. NULL: one of them cannot be read. */
 struct judge_rev *history_digest(int64_t rev, const struct belfry_bytes *raw, size_t n);

@@ -134,6 +134,16 @@ static void note_revision(struct read_checker *checker, int64_t rev, bool change
                 &(struct judge_answer){.call_ns = moment, .end_ns = moment, .rev = rev, .changed = changed});
 }
 
+/* Nobody can read what the same revision changes again. */
+static bool is_changed_again(const struct history_revision *revision, size_t at)
+{
+    for (size_t i = at + 1; i < revision->n; i++) {
+        if (revision->events[i].key == revision->events[at].key)
+            return true;
+    }
+    return false;
+}
+
 static void note_writes(struct read_checker *checker)
 {
     int64_t head = history_head(checker->history, checker->past);
@@ -141,8 +151,10 @@ static void note_writes(struct read_checker *checker)
         const struct history_revision *revision = history_at(checker->history, checker->past, ++checker->seen);
         checker->moment++;
         note_revision(checker, checker->seen, true);
-        for (size_t i = 0; i < revision->n; i++)
-            note_event(checker, revision->events[i].key, &revision->events[i]);
+        for (size_t i = 0; i < revision->n; i++) {
+            if (!is_changed_again(revision, i))
+                note_event(checker, revision->events[i].key, &revision->events[i]);
+        }
     }
 }
 

@@ -113,7 +113,7 @@ static enum belfry_err write_event(struct store *store, int64_t rev, uint32_t su
     }
     size_t n = (size_t)(belfry_write_event(&event, bytes) - bytes);
     must(belfry_scan_event(belfry_bytes_of(bytes, n), &event), "an event");
-    return store->api->apply(store, rev, sub, &event, &prev);
+    return store->api->apply(store, rev, sub, &event, NULL, &prev);
 }
 
 /* Inside a transaction. */

@@ -337,7 +337,8 @@ static bool in_order(const struct modelstore *model, int64_t rev, uint32_t sub)
 }
 
 static enum belfry_err model_apply(struct store *store, int64_t rev, uint32_t sub,
-                                   const struct belfry_wire_event *event, struct belfry_bytes *prev)
+                                   const struct belfry_wire_event *event, const struct belfry_bytes *known,
+                                   struct belfry_bytes *prev)
 {
     struct modelstore *model = model_of(store);
     if (!model->open || event->kv.key.len == 0 || !in_order(model, rev, sub))
@@ -349,7 +350,7 @@ static enum belfry_err model_apply(struct store *store, int64_t rev, uint32_t su
     struct row row;
     enum belfry_err err = table_reserve(&model->working, 1);
     if (err == BELFRY_OK)
-        err = row_make(rev, sub, event, before, &row);
+        err = row_make(rev, sub, event, known != NULL ? *known : before, &row);
     if (err != BELFRY_OK)
         return ended(model, err);
     err = add_row(model, &row);

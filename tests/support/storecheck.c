@@ -51,7 +51,8 @@ static void advance(struct store *store, int64_t rev)
 }
 
 /* Applies an event on a text key; value NULL deletes. */
-static enum belfry_err try_apply(struct store *store, int64_t rev, uint32_t sub, const char *key, const char *value)
+static enum belfry_err try_apply(struct store *store, int64_t rev, uint32_t sub, const char *key, const char *value,
+                                 const struct belfry_bytes *known)
 {
     struct belfry_bytes kv, prev, name = belfry_bytes_str(key), bytes = {0};
     struct belfry_wire_kv before;
@@ -61,14 +62,14 @@ static enum belfry_err try_apply(struct store *store, int64_t rev, uint32_t sub,
     if (value != NULL)
         bytes = belfry_bytes_str(value);
     struct storecheck_event event = storecheck_event(name, bytes, rev, err == BELFRY_OK ? &before : NULL);
-    err = store->api->apply(store, rev, sub, &event.event, &prev);
+    err = store->api->apply(store, rev, sub, &event.event, known, &prev);
     storecheck_event_fini(&event);
     return err;
 }
 
 static void apply(struct store *store, int64_t rev, uint32_t sub, const char *key, const char *value)
 {
-    assert_int_equal(try_apply(store, rev, sub, key, value), BELFRY_OK);
+    assert_int_equal(try_apply(store, rev, sub, key, value, NULL), BELFRY_OK);
 }
 
 static void begin(struct store *store)
@@ -286,7 +287,7 @@ static void calls_out_of_order_are_refused(struct store *store)
     size_t n;
     struct storecheck_event event = storecheck_event(belfry_bytes_str("a"), belfry_bytes_str("1"), 5, NULL);
     assert_int_equal(store->api->get(store, belfry_bytes_str("a"), &kv), BELFRY_ERR_INVALID);
-    assert_int_equal(store->api->apply(store, 5, 0, &event.event, &kv), BELFRY_ERR_INVALID);
+    assert_int_equal(store->api->apply(store, 5, 0, &event.event, NULL, &kv), BELFRY_ERR_INVALID);
     assert_int_equal(store->api->advance(store, 5, &header), BELFRY_ERR_INVALID);
     assert_int_equal(store->api->trim(store, 5, 1, &n), BELFRY_ERR_INVALID);
     assert_int_equal(store->api->commit(store), BELFRY_ERR_INVALID);
@@ -295,10 +296,11 @@ static void calls_out_of_order_are_refused(struct store *store)
     storecheck_write(store, 4, "b", "1");
     begin(store);
     assert_int_equal(store->api->begin(store), BELFRY_ERR_INVALID);
-    assert_int_equal(store->api->apply(store, 4, 1, &event.event, &kv), BELFRY_ERR_INVALID); /* not above revision */
-    assert_int_equal(store->api->apply(store, 5, 3, &event.event, &kv), BELFRY_OK);
-    assert_int_equal(store->api->apply(store, 5, 3, &event.event, &kv), BELFRY_ERR_INVALID); /* the same place */
-    assert_int_equal(store->api->commit(store), BELFRY_ERR_INVALID);                         /* inside a revision */
+    assert_int_equal(store->api->apply(store, 4, 1, &event.event, NULL, &kv),
+                     BELFRY_ERR_INVALID); /* not above revision */
+    assert_int_equal(store->api->apply(store, 5, 3, &event.event, NULL, &kv), BELFRY_OK);
+    assert_int_equal(store->api->apply(store, 5, 3, &event.event, NULL, &kv), BELFRY_ERR_INVALID); /* the same place */
+    assert_int_equal(store->api->commit(store), BELFRY_ERR_INVALID); /* inside a revision */
     assert_int_equal(snapshot(store).revision, 4);
     storecheck_event_fini(&event);
     storecheck_write(store, 5, "a", "1");
@@ -317,7 +319,7 @@ static void previous_value_is_the_one_that_was_there(struct store *store)
     struct belfry_wire_kv kv;
     begin(store);
     struct storecheck_event event = storecheck_event(belfry_bytes_str("a"), (struct belfry_bytes){0}, 4, NULL);
-    assert_int_equal(store->api->apply(store, 4, 0, &event.event, &prev), BELFRY_OK);
+    assert_int_equal(store->api->apply(store, 4, 0, &event.event, NULL, &prev), BELFRY_OK);
     assert_int_equal(belfry_scan_kv(prev, &kv), BELFRY_OK);
     assert_true(belfry_bytes_equal(kv.value, belfry_bytes_str("2")));
     assert_int_equal(kv.version, 2);
@@ -343,7 +345,7 @@ static void event_that_brings_a_previous_value_is_stored_without_it(struct store
     size_t len = (size_t)(belfry_write_event(&event, bytes) - bytes);
     assert_int_equal(belfry_scan_event(belfry_bytes_of(bytes, len), &event), BELFRY_OK);
     begin(store);
-    assert_int_equal(store->api->apply(store, 3, 0, &event, &prev), BELFRY_OK);
+    assert_int_equal(store->api->apply(store, 3, 0, &event, NULL, &prev), BELFRY_OK);
     advance(store, 3);
     commit(store);
     expect(storecheck_history(store, 0, 3), "3:a=new(ours)");
@@ -491,6 +493,46 @@ static void keys_are_counted_whatever_is_given(struct store *store)
     assert_int_equal(count_of(store, "", "", 5), 3);
     assert_int_equal(count_of(store, "a", "b", 5), 1);
     assert_int_equal(count_of(store, "", "", 2), 1);
+}
+
+/* Deletes a key that the revision has put; `known` is what was before the revision. */
+static void delete_again(struct store *store, int64_t rev, uint32_t sub, const char *key, struct belfry_bytes known)
+{
+    assert_int_equal(try_apply(store, rev, sub, key, NULL, &known), BELFRY_OK);
+}
+
+static void revision_may_change_a_key_again(struct store *store)
+{
+    struct belfry_bytes kv;
+    uint8_t before[256];
+    storecheck_write(store, 2, "a", "1");
+    begin(store);
+    apply(store, 3, 0, "z", "1");
+    delete_again(store, 3, 1, "z", (struct belfry_bytes){0});
+    apply(store, 3, 2, "a", NULL);
+    apply(store, 3, 3, "a", "3");
+    advance(store, 3);
+    assert_int_equal(store->api->get(store, belfry_bytes_str("a"), &kv), BELFRY_OK);
+    assert_true(kv.len <= sizeof(before));
+    memcpy(before, kv.data, kv.len);
+    kv.data = (const char *)before;
+    apply(store, 4, 0, "a", "a value that is longer than the one before");
+    delete_again(store, 4, 1, "a", kv);
+    apply(store, 4, 2, "b", "1");
+    advance(store, 4);
+    commit(store);
+    expect_state(store, "b=1");
+    expect(storecheck_history(store, 0, 2),
+           "2:a=1 3:z=1 3:-z 3:-a(1) 3:a=3 4:a=a value that is longer than the one before(3) 4:-a(3) 4:b=1");
+    for (int64_t rev = 2; rev <= 4; rev++) {
+        assert_int_equal(count_of(store, "", "", rev), 1);
+        assert_int_equal(count_of(store, "a", "b", rev), rev < 4);
+        assert_int_equal(count_of(store, "z", "", rev), 0);
+    }
+    storecheck_write(store, 5, "c", "1");
+    expect(storecheck_list(store, "", "", 2, MANY), "a=1");
+    expect(storecheck_list(store, "", "", 3, MANY), "a=3");
+    expect(storecheck_list(store, "", "", 4, MANY), "b=1");
 }
 
 static void state_is_read_as_it_was(struct store *store)
@@ -696,6 +738,7 @@ const struct storecheck_test storecheck_tests[] = {
     {"range_gives_pages_in_key_order", range_gives_pages_in_key_order},
     {"who_reads_may_stop", who_reads_may_stop},
     {"keys_are_counted_whatever_is_given", keys_are_counted_whatever_is_given},
+    {"revision_may_change_a_key_again", revision_may_change_a_key_again},
     {"state_is_read_as_it_was", state_is_read_as_it_was},
     {"view_stays_as_it_was_when_it_began", view_stays_as_it_was_when_it_began},
     {"trimming_by_age_moves_oldest", trimming_by_age_moves_oldest},

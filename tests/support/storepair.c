@@ -76,8 +76,8 @@ static void apply_one(struct storecheck_pair *pair, int64_t rev, uint32_t sub)
     if (err != BELFRY_OK || belfry_rng_below(&pair->rng, 3) != 0)
         value = random_value(&pair->rng, value_room);
     struct storecheck_event event = storecheck_event(key, value, rev, err == BELFRY_OK ? &before : NULL);
-    assert_int_equal(pair->a->api->apply(pair->a, rev, sub, &event.event, &a), BELFRY_OK);
-    assert_int_equal(pair->b->api->apply(pair->b, rev, sub, &event.event, &b), BELFRY_OK);
+    assert_int_equal(pair->a->api->apply(pair->a, rev, sub, &event.event, NULL, &a), BELFRY_OK);
+    assert_int_equal(pair->b->api->apply(pair->b, rev, sub, &event.event, NULL, &b), BELFRY_OK);
     same_bytes(a, b);
     storecheck_event_fini(&event);
 }

@@ -38,7 +38,7 @@ static void apply(const struct belfry_wire_event *made)
     size_t len = (size_t)(belfry_write_event(made, raw) - raw);
     assert_int_equal(belfry_scan_event(belfry_bytes_of(raw, len), &event), BELFRY_OK);
     assert_int_equal(store->api->begin(store), BELFRY_OK);
-    assert_int_equal(store->api->apply(store, head, 0, &event, &prev), BELFRY_OK);
+    assert_int_equal(store->api->apply(store, head, 0, &event, NULL, &prev), BELFRY_OK);
     assert_int_equal(store->api->advance(store, head, &header), BELFRY_OK);
     assert_int_equal(store->api->commit(store), BELFRY_OK);
 }
