@@ -228,11 +228,18 @@ class Maker:
 ENDING = {"/kv/range": "ort_?[tT]arget", "/kv/txn": "ort_?[tT]arget", "/maintenance/alarm": "action|alarm"}
 
 
+# A Txn that deletes all keys from one on, then changes one of them without its value or its lease, ends every member of an etcd
+# (docs/compatibility.md, txn-from-key). The end of such a delete is a zero byte.
+DELETES, IGNORES, FROM_KEY = re.compile("elete_?[rR]ange"), re.compile("gnore_?[vVlL]"), re.compile(r'ange_?[eE]nd"\s*:\s*"[A\\]')
+
+
 def is_safe(path, body):
     """False: an etcd would end, or no longer serve others. One before 3.5.24 gives nobody his history while a watch has a negative start
     (docs/compatibility.md, negative-start)."""
     if path == "/watch":
         return re.search(r'tart_?[rR]evision"?\s*:\s*"?-', body) is None
+    if path == "/kv/txn" and all(pattern.search(body) for pattern in (DELETES, IGNORES, FROM_KEY)):
+        return False
     if path not in ENDING:
         return True
     most = 2 if path == "/maintenance/alarm" else 4

@@ -11,6 +11,7 @@ from gateway_pair import masked
 
 LAST = 4611686018427387903  # the id of the watch that ends every body: who is told of it has read all that was before
 LAST_KEY = b"last"
+LEAST = -9223372036854775808
 LAST_CREATE = json.dumps({"create_request": {"key": b64(LAST_KEY), "watch_id": str(LAST)}})
 
 
@@ -75,7 +76,12 @@ def same(etcd, tier):
         return "=gateway-malformed" if is_known else "error"
     if etcd.error() and etcd.error()["code"] == 13 and "failed to unmarshal" in etcd.error()["message"]:
         return "=gateway-filters"
-    return "" if etcd.view() == tier.view() else "what was told"
+    theirs, ours = etcd.view(), tier.view()
+    if str(LEAST) in theirs and str(LEAST) not in ours:  # refused, under the number that says so
+        del theirs[str(LEAST)]
+        said = ours.pop("-1", {"said": [{}]})["said"][0]
+        return "=watch-id-least" if theirs == ours and "this watch id cannot be used" in said.get("cancel_reason", "") else "what was told"
+    return "" if theirs == ours else "what was told"
 
 
 def write_some(pair, rng, keys):
