@@ -1,7 +1,7 @@
 /* src/follow/ingest.c: check, apply, publish, commit.
  *
- * All events of a revision are checked before the first is applied. A transaction of etcd touches a key once, so that
- * is the same as checking each before its own turn, and a breach leaves nothing to undo.
+ * All events of a revision are checked before the first is applied, so a breach leaves nothing to undo. An event is
+ * checked against the state, or against the earlier event of the revision that changes the same key.
  */
 #include "follow/ingest.h"
 
@@ -72,6 +72,8 @@ enum belfry_err ingest_create(const struct ingest_opts *opts, struct ingest **ou
     ingest->opts = *opts;
     if (ingest->opts.extent_bytes == 0)
         ingest->opts.extent_bytes = INGEST_EXTENT_BYTES;
+    if (ingest->opts.repeat_bytes == 0)
+        ingest->opts.repeat_bytes = INGEST_EXTENT_BYTES;
     ingest->api = opts->store->api;
     ingest->retry_ms = RETRY_MS;
     BELFRY_OWNER_INIT(ingest);
@@ -376,6 +378,8 @@ static enum belfry_err check_event(struct ingest *ingest, int64_t rev, const str
 {
     const struct belfry_wire_kv *kv = &event->kv;
     int shown = kv->key.len > 64 ? 64 : (int)kv->key.len;
+    if (kv->key.len == 0)
+        return breach(ingest, "revision %" PRId64 " has an event without a key", rev);
     if (kv->mod_rev != rev)
         return breach(ingest, "an event of revision %" PRId64 " came in revision %" PRId64, kv->mod_rev, rev);
     if (event->is_delete) {
@@ -418,7 +422,9 @@ static enum belfry_err check_repeat(struct ingest *ingest, const struct ingest_r
     if (BELFRY_MUTANT(repeat_prev) && event->is_delete)
         before = last->kv.raw;
     if (before.len > 0 && replaces(event))
-        err = belfry_blob_copy(before, &repeat->before);
+        err = repeats_keep(&ingest->repeats, repeat, before);
+    if (ingest->repeats.bytes > ingest->opts.repeat_bytes)
+        return breach(ingest, "revision %" PRId64 " changes too much again", revision->rev);
     return err != BELFRY_OK ? err : check_event(ingest, revision->rev, event, last->is_delete ? NULL : &last->kv);
 }
 
@@ -705,6 +711,7 @@ enum belfry_err ingest_revision(struct ingest *ingest, const struct ingest_revis
         err = take_revision(ingest, revision, now_ms);
     if (ingest->lost && (err == BELFRY_OK || err == BELFRY_ERR_AGAIN) && ingest->head < revision->rev)
         err = hold_revision(ingest, revision, now_ms);
+    repeats_clear(&ingest->repeats);
     if (err == BELFRY_OK)
         ingest_set_overlap(ingest, revision->rev, digest_of(revision->events, revision->n));
     return err;

@@ -50,7 +50,9 @@ struct ingest;
 struct ingest_opts {
     struct store *store;
     struct evlog *evlog;
-    size_t extent_bytes; /* a revision over this is an extent in the log; INGEST_EXTENT_BYTES */
+    size_t extent_bytes; /* a revision over this is an extent in the log; 0: INGEST_EXTENT_BYTES */
+    size_t repeat_bytes; /* previous values that are copied of a revision which changes keys again, at most; beyond that
+                            it is a breach; 0: INGEST_EXTENT_BYTES */
     size_t trim_rows;    /* rows to trim per commit, at most */
     bool whole_scope;
     const struct belfry_log *log;

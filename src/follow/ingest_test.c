@@ -749,6 +749,30 @@ static void repeated_change_that_does_not_fit_is_a_breach(void **state)
     bench_fini(&b);
 }
 
+static void revision_that_changes_too_much_again_is_a_breach(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_init(&b);
+    int keys[PAST_KEYS];
+    const char *puts[PAST_KEYS], *turns[PAST_KEYS];
+    for (int i = 0; i < PAST_KEYS; i++) {
+        keys[i] = i % (PAST_KEYS / 2);
+        puts[i] = "twenty-three characters";
+        turns[i] = i < PAST_KEYS / 2 ? "b" : NULL;
+    }
+    past_txn(b.past, PAST_KEYS / 2, keys, puts);
+    past_txn(b.past, PAST_KEYS, keys, turns);
+    assert_int_equal(offer(&b, 2), BELFRY_OK);
+    ingest_destroy(b.ingest);
+    struct ingest_opts opts = {.store = b.store, .evlog = b.evlog, .repeat_bytes = 300, .whole_scope = true};
+    assert_int_equal(ingest_create(&opts, &b.ingest), BELFRY_OK);
+    list_at(&b, 2);
+    assert_int_equal(offer(&b, 3), BELFRY_ERR_REWOUND);
+    assert_non_null(strstr(ingest_why(b.ingest), "too much again"));
+    bench_fini(&b);
+}
+
 static void listing_is_compared_after_the_last_change_of_a_key(void **state)
 {
     (void)state;
@@ -929,6 +953,7 @@ int main(void)
         cmocka_unit_test(sleeping_worker_refuses_a_revision_and_nothing_changes),
         cmocka_unit_test(revision_may_change_a_key_again),
         cmocka_unit_test(repeated_change_that_does_not_fit_is_a_breach),
+        cmocka_unit_test(revision_that_changes_too_much_again_is_a_breach),
         cmocka_unit_test(listing_is_compared_after_the_last_change_of_a_key),
         cmocka_unit_test(listing_is_compared_by_what_its_last_revision_left),
         cmocka_unit_test(adopting_cuts_the_log_and_drops_what_was_not_committed),

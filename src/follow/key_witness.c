@@ -3,6 +3,8 @@
 
 #include "core/segment.h"
 
+#define PUTS_TRIED 16
+
 void key_witness_fini(struct key_witness *witness)
 {
     belfry_buf_fini(&witness->key);
@@ -31,12 +33,18 @@ static bool is_changed_later(const struct batch *batch, size_t at)
     return false;
 }
 
-/* The last put that the revision has left as it was; without one its last event. A put can prove more than a delete. */
+/* The last put that the revision has left as it was; without one its last event. A put can prove more than a delete. A
+ * revision may delete all that it has put, so not all puts are looked at. */
 static size_t best_event(const struct batch *batch)
 {
-    for (size_t at = batch->n_events; at-- > 0;)
-        if (!batch->events[at].is_delete && !is_changed_later(batch, at))
+    int tries = PUTS_TRIED;
+    for (size_t at = batch->n_events; at-- > 0 && tries > 0;) {
+        if (batch->events[at].is_delete)
+            continue;
+        if (!is_changed_later(batch, at))
             return at;
+        tries--;
+    }
     return batch->n_events - 1;
 }
 
@@ -66,8 +74,9 @@ enum belfry_err key_witness_find(struct key_witness *witness, struct store *stor
     enum belfry_err err = read_revision(store, ingest_past(ingest), rev, &segment);
     if (err != BELFRY_OK)
         return err;
-    bool known = segment->n > 0 && segment->batches[0]->rev == rev && segment->batches[0]->n_events > 0;
-    err = known ? key_witness_take(witness, segment->batches[0]) : BELFRY_ERR_NOT_FOUND;
+    const struct batch *batch = segment->n > 0 ? segment->batches[0] : NULL;
+    bool known = batch != NULL && batch->rev == rev && batch->n_events > 0 && !batch->more;
+    err = known ? key_witness_take(witness, batch) : BELFRY_ERR_NOT_FOUND;
     segment_unref(segment);
     witness->at = at;
     return err;

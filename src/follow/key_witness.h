@@ -4,8 +4,9 @@
  * is one key of our newest revision with events, read as it was at the compaction: it must be as we left it.
  *
  * If the compaction is at our head or before it, nothing can have changed that key since. If it is at the revision
- * after our head, the key may have been changed just there, and then it proves nothing. A replica without events, and
- * one whose last event was a delete, prove nothing, either.
+ * after our head, the key may have been changed just there, and then it proves nothing. A replica without events, one
+ * whose last event was a delete, and one whose last revision is so large that it is read in slices, prove nothing,
+ * either: what comes later in that revision may change the key again.
  *
  * Thread: owner (ingest's). Pure, given a store.
  */

@@ -8,6 +8,7 @@ void repeats_clear(struct repeats *repeats)
     for (size_t i = 0; i < repeats->n; i++)
         belfry_blob_unref(repeats->list[i].before);
     free(repeats->list);
+    free(repeats->lasts);
     *repeats = (struct repeats){0};
 }
 
@@ -28,10 +29,16 @@ static int event_order(const void *a, const void *b)
     return order != 0 ? order : (one > other) - (one < other);
 }
 
+static int number_order(const void *a, const void *b)
+{
+    const size_t *one = a, *other = b;
+    return (*one > *other) - (*one < *other);
+}
+
 static int place_order(const void *a, const void *b)
 {
     const struct repeat *one = a, *other = b;
-    return (one->at > other->at) - (one->at < other->at);
+    return number_order(&one->at, &other->at);
 }
 
 static bool is_same_key(const struct belfry_wire_event *a, const struct belfry_wire_event *b)
@@ -47,15 +54,32 @@ static size_t count_same(const struct belfry_wire_event **sorted, size_t n)
     return same;
 }
 
-/* The array has a place for each. */
+/* The arrays have a place for each. */
 static void note_same(struct repeats *repeats, const struct belfry_wire_event **sorted, size_t n,
                       const struct belfry_wire_event *events)
 {
-    for (size_t i = 1; i < n; i++)
-        if (is_same_key(sorted[i - 1], sorted[i]))
-            repeats->list[repeats->n++] =
-                (struct repeat){.at = (size_t)(sorted[i] - events), .last = (size_t)(sorted[i - 1] - events)};
+    for (size_t i = 1; i < n; i++) {
+        if (!is_same_key(sorted[i - 1], sorted[i]))
+            continue;
+        repeats->lasts[repeats->n] = (size_t)(sorted[i - 1] - events);
+        repeats->list[repeats->n] =
+            (struct repeat){.at = (size_t)(sorted[i] - events), .last = repeats->lasts[repeats->n]};
+        repeats->n++;
+    }
     qsort(repeats->list, repeats->n, sizeof(*repeats->list), place_order);
+    qsort(repeats->lasts, repeats->n, sizeof(*repeats->lasts), number_order);
+}
+
+static enum belfry_err repeats_reserve(struct repeats *repeats, size_t n)
+{
+    if (n == 0)
+        return BELFRY_OK;
+    repeats->list = malloc(n * sizeof(*repeats->list));
+    repeats->lasts = malloc(n * sizeof(*repeats->lasts));
+    if (repeats->list != NULL && repeats->lasts != NULL)
+        return BELFRY_OK;
+    repeats_clear(repeats);
+    return BELFRY_ERR_NOMEM;
 }
 
 enum belfry_err repeats_find(struct repeats *repeats, const struct belfry_wire_event *events, size_t n)
@@ -69,13 +93,11 @@ enum belfry_err repeats_find(struct repeats *repeats, const struct belfry_wire_e
     for (size_t i = 0; i < n; i++)
         sorted[i] = &events[i];
     qsort(sorted, n, sizeof(*sorted), event_order);
-    size_t same = count_same(sorted, n);
-    repeats->list = same > 0 ? malloc(same * sizeof(*repeats->list)) : NULL;
-    bool has_room = same == 0 || repeats->list != NULL;
+    enum belfry_err err = repeats_reserve(repeats, count_same(sorted, n));
     if (repeats->list != NULL)
         note_same(repeats, sorted, n, events);
     free(sorted);
-    return has_room ? BELFRY_OK : BELFRY_ERR_NOMEM;
+    return err;
 }
 
 struct repeat *repeats_of(const struct repeats *repeats, size_t at)
@@ -88,8 +110,13 @@ struct repeat *repeats_of(const struct repeats *repeats, size_t at)
 
 bool repeats_changed_later(const struct repeats *repeats, size_t at)
 {
-    for (size_t i = 0; i < repeats->n; i++)
-        if (repeats->list[i].last == at)
-            return true;
-    return false;
+    return repeats->n > 0 && bsearch(&at, repeats->lasts, repeats->n, sizeof(*repeats->lasts), number_order) != NULL;
+}
+
+enum belfry_err repeats_keep(struct repeats *repeats, struct repeat *repeat, struct belfry_bytes before)
+{
+    enum belfry_err err = belfry_blob_copy(before, &repeat->before);
+    if (err == BELFRY_OK)
+        repeats->bytes += before.len;
+    return err;
 }

@@ -89,7 +89,7 @@ static void refused_allocations_leave_it_empty(void **state)
 {
     (void)state;
     struct repeats repeats = {0};
-    for (size_t n = 0; n < 2; n++) {
+    for (size_t n = 0; n < 3; n++) {
         refuse_begin(n);
         enum belfry_err err = repeats_find(&repeats, events, revision_of("baba"));
         assert_true(refuse_end());

@@ -229,8 +229,8 @@ ENDING = {"/kv/range": "ort_?[tT]arget", "/kv/txn": "ort_?[tT]arget", "/maintena
 
 
 # A Txn that deletes all keys from one on, then changes one of them without its value or its lease, ends every member of an etcd
-# (docs/compatibility.md, txn-from-key). The end of such a delete is a zero byte.
-DELETES, IGNORES, FROM_KEY = re.compile("elete_?[rR]ange"), re.compile("gnore_?[vVlL]"), re.compile(r'ange_?[eE]nd"\s*:\s*"[A\\]')
+# (docs/compatibility.md, txn-from-key). One that just puts such a key may do so after a compaction. The end of such a delete is a zero byte.
+DELETES, PUTS, FROM_KEY = re.compile("elete_?[rR]ange"), re.compile("est_?[pP]ut"), re.compile(r'ange_?[eE]nd"\s*:\s*"[A\\]')
 
 
 def is_safe(path, body):
@@ -238,7 +238,7 @@ def is_safe(path, body):
     (docs/compatibility.md, negative-start)."""
     if path == "/watch":
         return re.search(r'tart_?[rR]evision"?\s*:\s*"?-', body) is None
-    if path == "/kv/txn" and all(pattern.search(body) for pattern in (DELETES, IGNORES, FROM_KEY)):
+    if path == "/kv/txn" and all(pattern.search(body) for pattern in (DELETES, PUTS, FROM_KEY)):
         return False
     if path not in ENDING:
         return True
