@@ -1,4 +1,4 @@
-/* fuzz/relay_guard.c: any bytes as a Range, a Txn or an alarm on its way up.
+/* fuzz/relay_guard.c: any bytes as a Range, a Txn, an alarm or a new user on their way up.
  *
  * The first byte says which, and how the rest is cut. However that is, the verdict is the same. If the message is
  * compressed it is no milder: a part that is longer than the whole is then found out too late. And where protobuf-c
@@ -157,7 +157,11 @@ static bool alarm_kills(int32_t action, int32_t alarm)
 static bool kills(enum relay_guard_kind kind, const uint8_t *data, size_t size)
 {
     bool found = false;
-    if (kind == RELAY_GUARD_ALARM) {
+    if (kind == RELAY_GUARD_NAME) {
+        Etcdserverpb__AuthUserAddRequest *user = etcdserverpb__auth_user_add_request__unpack(NULL, size, data);
+        found = user != NULL && strlen(user->name) > 32768;
+        etcdserverpb__auth_user_add_request__free_unpacked(user, NULL);
+    } else if (kind == RELAY_GUARD_ALARM) {
         Etcdserverpb__AlarmRequest *alarm = etcdserverpb__alarm_request__unpack(NULL, size, data);
         found = alarm != NULL && alarm_kills((int32_t)alarm->action, (int32_t)alarm->alarm);
         etcdserverpb__alarm_request__free_unpacked(alarm, NULL);
@@ -177,7 +181,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size == 0)
         return 0;
-    enum relay_guard_kind kind = (enum relay_guard_kind)(data[0] % 3);
+    enum relay_guard_kind kind = (enum relay_guard_kind)(data[0] % 4);
     size_t piece = (size_t)(data[0] >> 1) + 1;
     struct belfry_bytes message = belfry_bytes_of(data + 1, size - 1);
     enum relay_guard_verdict verdict = cut(kind, 0, message, size);

@@ -159,7 +159,7 @@ def test_every_line_of_the_documentation_is_shown_by_a_case():
                  "host": "test_hostile", "grpc-http1": "test_hostile",
                  "tls-form": "the form is compared on the plaintext port",
                  **dict.fromkeys(("read-header", "read-ties", "read-kept"), "test_range_differential"),
-                 "txn-depth": "relay_guard_test", "txn-from-key": "test_repeats, relay_guard_test", "watch-id-least": "watch_test, test_gateway_generated",
+                 "txn-depth": "relay_guard_test", "txn-from-key": "test_repeats, relay_guard_test", "auth-long-name": "test_gateway, relay_guard_test", "watch-id-least": "watch_test, test_gateway_generated",
                  "read-sort-target": "test_range_differential, relay_guard_test: no etcd is ended for it",
                  **dict.fromkeys(("gateway-paths", "gateway-filters"), "test_gateway_generated"),
                  "alarm-unknown": "test_gateway, relay_guard_test: no etcd is ended for it", "gateway-text": "test_gateway", "gateway-errors": "test_gateway", "gateway-malformed": "test_gateway",

@@ -246,6 +246,15 @@ def test_alarms_that_would_end_etcd_are_refused(both, cluster, alarm):
     assert "header" in tier.json("/v3/maintenance/alarm", {"action": "DEACTIVATE", "alarm": "NOSPACE"})
 
 
+@pytest.mark.parametrize("what", ["user", "role"])
+def test_names_that_would_end_etcd_are_refused(both, cluster, what):
+    etcd, tier, _ = both
+    status, _, raw = tier.post(f"/v3/auth/{what}/add", {"name": "x" * 32769, "password": "p"})
+    assert (status, json.loads(raw)["code"]) == (400, 3) and "32768 bytes" in json.loads(raw)["message"]
+    assert "header" in tier.json(f"/v3/auth/{what}/add", {"name": "x" * 32768} | ({"password": "p"} if what == "user" else {}))
+    assert cluster.members[0].is_running() and "header" in etcd.json("/v3/maintenance/alarm", {"action": "GET"})
+
+
 # ---- what the page shows
 
 def test_examples_of_the_page(both):

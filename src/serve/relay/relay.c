@@ -2,6 +2,7 @@
 #include "serve/relay/relay.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/owner.h"
@@ -11,6 +12,7 @@
 #include "server/grpc_answer.h"
 #include "server/pace.h"
 
+#define NOT_PLAIN  "belfry: unknown method: a path of gRPC has no query, and nothing is escaped in it"
 #define OVER_SHARE "belfry: this client has as many calls under way as it may; see --client-share"
 
 struct relay {
@@ -73,12 +75,23 @@ static void relay_refuse(struct relay *relay, struct exchange *x, int code, cons
     grpc_fail(x, GRPC_HEADERS_NOT_SENT, code, why);
 }
 
+/* A path of gRPC is its bytes. A server behind Go's net/http, as etcd's on a TLS port, would drop a query and decode
+ * what is escaped, and so carry out what this path was not judged as (relay_guard.h, relay_rights.h). */
+static bool is_plain(struct belfry_bytes path)
+{
+    return memchr(path.data, '?', path.len) == NULL && memchr(path.data, '%', path.len) == NULL;
+}
+
 void relay_begin(struct relay *relay, struct exchange *x, const struct exchange_head *head, enum relay_rights rights)
 {
     BELFRY_OWNER_CHECK(relay);
     uint64_t timeout_ms;
     if (grpc_refuse_head(x, head, &timeout_ms))
         return;
+    if (!is_plain(head->path)) {
+        relay_refuse(relay, x, BELFRY_GRPC_UNIMPLEMENTED, NOT_PLAIN);
+        return;
+    }
     bool may_pass = rights == RELAY_ALL || relay_rights_reads(head->path);
     if (!may_pass && !may_be_inquiry(x, head)) {
         relay_refuse(relay, x, BELFRY_GRPC_PERMISSION_DENIED, RELAY_CALL_READ_ONLY);

@@ -28,6 +28,7 @@
 #define INVALID_SORT  "etcdserver: invalid sort option"
 #define DUPLICATE_KEY "etcdserver: duplicate key given in txn request"
 #define NO_SUCH_ALARM "belfry: there is no such alarm, or no such action: it would end the members of etcd"
+#define LONG_NAME     "belfry: a name of more than 32768 bytes would end the members of etcd"
 #define TOO_MANY_OPS  "etcdserver: too many operations in txn request"
 #define NOT_GZIP      "grpc: failed to decompress the received message: it is not whole gzip"
 #define TOO_LARGE     "grpc: received message after decompression larger than max"
@@ -747,6 +748,7 @@ static bool relay_call_is_harmless(struct relay_call *call, struct belfry_bytes 
     } refusals[] = {[RELAY_GUARD_KILLS] = {BELFRY_GRPC_INVALID_ARGUMENT, INVALID_SORT},
                     [RELAY_GUARD_DELETED] = {BELFRY_GRPC_INVALID_ARGUMENT, DUPLICATE_KEY},
                     [RELAY_GUARD_ALARMS] = {BELFRY_GRPC_INVALID_ARGUMENT, NO_SUCH_ALARM},
+                    [RELAY_GUARD_LONG_NAME] = {BELFRY_GRPC_INVALID_ARGUMENT, LONG_NAME},
                     [RELAY_GUARD_TOO_DEEP] = {BELFRY_GRPC_INVALID_ARGUMENT, TOO_MANY_OPS},
                     [RELAY_GUARD_UNREADABLE] = {BELFRY_GRPC_INTERNAL, NOT_GZIP},
                     [RELAY_GUARD_TOO_LARGE] = {BELFRY_GRPC_RESOURCE_EXHAUSTED, TOO_LARGE},

@@ -10,6 +10,8 @@
 #define STREAM_PATH "/etcdserverpb.KV/RangeStream"
 #define TXN_PATH    "/etcdserverpb.KV/Txn"
 #define ALARM_PATH  "/etcdserverpb.Maintenance/Alarm"
+#define USER_PATH   "/etcdserverpb.Auth/UserAdd"
+#define ROLE_PATH   "/etcdserverpb.Auth/RoleAdd"
 
 #define SORT_TARGET  6 /* of a RangeRequest */
 #define ACTION       1 /* of an AlarmRequest */
@@ -18,6 +20,9 @@
 #define RANGE_END    2 /* of the latter */
 #define IGNORE_VALUE 5 /* of the former */
 #define IGNORE_LEASE 6
+#define NAME         1 /* of an AuthUserAddRequest and an AuthRoleAddRequest */
+
+#define NAME_BYTES 32768 /* that bbolt takes as a key */
 
 #define PLAIN_BYTES                                                                                                    \
     ((size_t)1 << 30) /* that a compressed message may be: more than etcd takes, and `at` can count them */
@@ -32,10 +37,8 @@ bool relay_guard_is(struct belfry_bytes path, enum relay_guard_kind *out)
     static const struct {
         const char *path;
         enum relay_guard_kind kind;
-    } guarded[] = {{RANGE_PATH, RELAY_GUARD_RANGE},
-                   {STREAM_PATH, RELAY_GUARD_RANGE},
-                   {TXN_PATH, RELAY_GUARD_TXN},
-                   {ALARM_PATH, RELAY_GUARD_ALARM}};
+    } guarded[] = {{RANGE_PATH, RELAY_GUARD_RANGE}, {STREAM_PATH, RELAY_GUARD_RANGE}, {TXN_PATH, RELAY_GUARD_TXN},
+                   {ALARM_PATH, RELAY_GUARD_ALARM}, {USER_PATH, RELAY_GUARD_NAME},    {ROLE_PATH, RELAY_GUARD_NAME}};
     for (size_t i = 0; i < sizeof(guarded) / sizeof(guarded[0]); i++) {
         if (belfry_bytes_equal(path, belfry_bytes_str(guarded[i].path))) {
             *out = guarded[i].kind;
@@ -138,6 +141,8 @@ static enum relay_guard_verdict judge(const struct relay_guard *guard)
         return judge_put(guard, level(guard) - 1);
     case RELAY_GUARD_OF_DELETE:
         return judge_delete(guard, level(guard) - 1);
+    case RELAY_GUARD_OF_NAME: /* judged before it comes */
+        return RELAY_GUARD_HARMLESS;
     case RELAY_GUARD_OUTER:
         break;
     }
@@ -234,6 +239,8 @@ static void note_bytes(struct relay_guard *guard, const uint8_t *bytes, size_t n
 static enum relay_guard_verdict on_length(struct relay_guard *guard)
 {
     enum relay_guard_message message;
+    if (is_field(guard, RELAY_GUARD_OF_NAME, NAME) && guard->varint > NAME_BYTES)
+        return RELAY_GUARD_LONG_NAME;
     if (guard->varint > room(guard) || !is_walked(guard, &message)) {
         note_length(guard, guard->varint);
         return skip_bytes(guard, guard->varint);
@@ -328,7 +335,8 @@ static enum relay_guard_message outermost(const struct relay_guard *guard)
 {
     static const enum relay_guard_message messages[] = {[RELAY_GUARD_RANGE] = RELAY_GUARD_OF_RANGE,
                                                         [RELAY_GUARD_TXN] = RELAY_GUARD_OUTER,
-                                                        [RELAY_GUARD_ALARM] = RELAY_GUARD_OF_ALARM};
+                                                        [RELAY_GUARD_ALARM] = RELAY_GUARD_OF_ALARM,
+                                                        [RELAY_GUARD_NAME] = RELAY_GUARD_OF_NAME};
     return messages[guard->kind];
 }
 

@@ -17,7 +17,9 @@
  * RequestOp, PutRequest 2.
  *
  * A member dies as well of an alarm with an action that does not exist, and all of them, at every start anew, of one
- * that is activated and does not exist: AlarmRequest has its action in 1, its alarm in 3.
+ * that is activated and does not exist: AlarmRequest has its action in 1, its alarm in 3. The same is true of the name
+ * of a new user or role that is longer than a key of bbolt may be: it is 1 in AuthUserAddRequest and
+ * AuthRoleAddRequest.
  *
  * etcd looks at a message when it has all of it, and the end of a Range is seen here first. Messages are read as etcd
  * reads them (gogo/protobuf), which takes some that scan.h does not: groups, and numbers with more bits than they have
@@ -45,13 +47,14 @@
 #define RELAY_GUARD_DEPTH 100 /* messages in messages: protobuf's own limit, in most languages */
 static_assert(RELAY_GUARD_DEPTH == 2 * TXN_LEVELS, "a Txn and an operation for each level");
 
-enum relay_guard_kind { RELAY_GUARD_RANGE, RELAY_GUARD_TXN, RELAY_GUARD_ALARM };
+enum relay_guard_kind { RELAY_GUARD_RANGE, RELAY_GUARD_TXN, RELAY_GUARD_ALARM, RELAY_GUARD_NAME };
 
 /* What the innermost message is. */
 enum relay_guard_message {
     RELAY_GUARD_OUTER, /* a TxnRequest or a RequestOp; all others have no messages in them: */
     RELAY_GUARD_OF_RANGE,
     RELAY_GUARD_OF_ALARM,
+    RELAY_GUARD_OF_NAME, /* an AuthUserAddRequest, or an AuthRoleAddRequest */
     RELAY_GUARD_OF_PUT,
     RELAY_GUARD_OF_DELETE
 };
@@ -121,6 +124,7 @@ enum relay_guard_verdict {
     RELAY_GUARD_KILLS,      /* they must not, and none after them: of a Range, alone or in a Txn */
     RELAY_GUARD_DELETED,    /* the same: of a Txn that needs a key which it deletes */
     RELAY_GUARD_ALARMS,     /* the same: of an alarm */
+    RELAY_GUARD_LONG_NAME,  /* the same: of a user or a role */
     RELAY_GUARD_TOO_DEEP,   /* the same: there are too many messages in messages */
     RELAY_GUARD_UNREADABLE, /* the same: it is compressed, and no gzip */
     RELAY_GUARD_TOO_LARGE,  /* the same: it unpacks to more than belfry_gzip_allowance() */

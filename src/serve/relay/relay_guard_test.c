@@ -115,7 +115,7 @@ static void expect_range(struct belfry_buf request, enum relay_guard_verdict ver
 
 /* ---- tests ---- */
 
-static void four_methods_can_do_harm(void **state)
+static void six_methods_can_do_harm(void **state)
 {
     (void)state;
     enum relay_guard_kind kind;
@@ -124,6 +124,8 @@ static void four_methods_can_do_harm(void **state)
     assert_true(relay_guard_is(belfry_bytes_str("/etcdserverpb.KV/RangeStream"), &kind) && kind == RELAY_GUARD_RANGE);
     assert_true(relay_guard_is(belfry_bytes_str("/etcdserverpb.Maintenance/Alarm"), &kind) &&
                 kind == RELAY_GUARD_ALARM);
+    assert_true(relay_guard_is(belfry_bytes_str("/etcdserverpb.Auth/UserAdd"), &kind) && kind == RELAY_GUARD_NAME);
+    assert_true(relay_guard_is(belfry_bytes_str("/etcdserverpb.Auth/RoleAdd"), &kind) && kind == RELAY_GUARD_NAME);
     assert_false(relay_guard_is(belfry_bytes_str("/etcdserverpb.KV/Put"), &kind));
 }
 
@@ -310,6 +312,18 @@ static void alarms_and_actions_that_do_not_exist_kill(void **state)
     expect_alarm(MESSAGE(0x30, 5), RELAY_GUARD_HARMLESS); /* what kills as a Range */
 }
 
+static void names_that_bbolt_does_not_take_kill(void **state)
+{
+    (void)state;
+    static char name[32769];
+    memset(name, 'n', sizeof(name));
+    assert_int_equal(verdict_of(RELAY_GUARD_NAME, named(1, name, 32768)), RELAY_GUARD_HARMLESS);
+    assert_int_equal(verdict_of(RELAY_GUARD_NAME, named(1, name, 32769)), RELAY_GUARD_LONG_NAME);
+    assert_int_equal(verdict_of(RELAY_GUARD_NAME, named(2, name, 32769)), RELAY_GUARD_HARMLESS); /* a password */
+    assert_int_equal(verdict_of(RELAY_GUARD_NAME, both(named(2, "p", 1), named(1, name, 32769))),
+                     RELAY_GUARD_LONG_NAME);
+}
+
 static void depth_is_bounded(void **state)
 {
     (void)state;
@@ -408,7 +422,7 @@ static void a_compressed_message_costs_memory_that_is_counted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(four_methods_can_do_harm),
+        cmocka_unit_test(six_methods_can_do_harm),
         cmocka_unit_test(a_sort_target_that_does_not_exist_kills),
         cmocka_unit_test(it_is_found_in_either_branch_and_behind_anything),
         cmocka_unit_test(a_put_that_needs_what_its_txn_deletes_kills),
@@ -417,6 +431,7 @@ int main(void)
         cmocka_unit_test(txns_in_txns_delete_for_what_follows_them),
         cmocka_unit_test(deletes_cost_memory_that_is_counted),
         cmocka_unit_test(alarms_and_actions_that_do_not_exist_kill),
+        cmocka_unit_test(names_that_bbolt_does_not_take_kill),
         cmocka_unit_test(depth_is_bounded),
         cmocka_unit_test(messages_are_read_as_loosely_as_etcd_reads_them),
         cmocka_unit_test(malformed_messages_are_harmless),

@@ -834,6 +834,23 @@ static void an_unavailable_answer_unpins_the_client(void **state)
 
 /* ---- exceptions ---- */
 
+/* A server that decodes paths would carry out what was judged as another method, or as none. */
+static void a_path_with_a_query_or_an_escape_is_refused(void **state)
+{
+    (void)state;
+    make_relay(NULL, NULL);
+    static const char *const refused[] = {PUT "?x", PUT "?", "/etcdserverpb.KV/%54xn", "/etcdserverpb%2eKV/Txn",
+                                          "/etcdserverpb.Watch/Watch?x"};
+    static const char *const grpc[] = {"content-type: application/grpc", NULL};
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+        fakeexchange_init(&fake, EXCHANGE_ROOM);
+        begin_with(refused[i], grpc, RELAY_ALL);
+        assert_true(fake.whole);
+        ended_with("12", "belfry: unknown method: a path of gRPC has no query, and nothing is escaped in it");
+    }
+    assert_int_equal(counted().refused, sizeof(refused) / sizeof(refused[0]));
+}
+
 static void a_read_only_listener_passes_what_is_known_to_read(void **state)
 {
     (void)state;
@@ -1372,6 +1389,7 @@ int main(void)
         cmocka_unit_test_teardown(a_silent_upstream_is_given_a_second_over_the_deadline, teardown),
         cmocka_unit_test_teardown(ending_all_says_why_and_destroying_resets, teardown),
         cmocka_unit_test_teardown(an_unavailable_answer_unpins_the_client, teardown),
+        cmocka_unit_test_teardown(a_path_with_a_query_or_an_escape_is_refused, teardown),
         cmocka_unit_test_teardown(a_read_only_listener_passes_what_is_known_to_read, teardown),
         cmocka_unit_test_teardown(the_tiers_certificate_does_not_speak_for_who_has_no_token, teardown),
         cmocka_unit_test_teardown(with_auth_off_who_has_no_token_is_passed_on_whole, teardown),
