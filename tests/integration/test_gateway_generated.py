@@ -170,9 +170,9 @@ def numbers(value):
 
 
 def puts_behind_deletes(path, text):
-    """Does a Txn delete all from one key on, and change a key without its value or its lease? In any order: it is looked for roughly."""
+    """Does a Txn delete all keys from one on, and put a key? In any order: it is looked for roughly."""
     is_from_key = re.search(r'"range_?[eE]nd": "(\\[rn])*A(\\[rn])*[A-P](\\[rn])*(=(\\[rn])*=)?(\\[rn])*"', text)
-    return path == "/kv/txn" and is_from_key and re.search("elete_?[rR]ange", text) and re.search('"ignore_?[vVlL][a-z]+": true', text)
+    return path == "/kv/txn" and is_from_key and re.search("elete_?[rR]ange", text) and re.search('"request_?[pP]ut": ', text)
 
 
 def no_number(text):

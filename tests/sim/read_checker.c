@@ -134,7 +134,7 @@ static void note_revision(struct read_checker *checker, int64_t rev, bool change
                 &(struct judge_answer){.call_ns = moment, .end_ns = moment, .rev = rev, .changed = changed});
 }
 
-/* Nobody can read what the same revision changes again. */
+/* Does the revision change the key again? Then no read sees this event. */
 static bool is_changed_again(const struct history_revision *revision, size_t at)
 {
     for (size_t i = at + 1; i < revision->n; i++) {

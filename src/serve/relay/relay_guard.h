@@ -115,7 +115,7 @@ static inline size_t relay_guard_bytes(const struct relay_guard *guard)
 {
     size_t bytes = guard->gunzip != NULL ? BELFRY_GUNZIP_BYTES : 0;
     if (guard->writes != NULL)
-        bytes += sizeof(*guard->writes) - sizeof(guard->writes->deletes) + txn_deletes_bytes(&guard->writes->deletes);
+        bytes += sizeof(*guard->writes) + txn_deletes_bytes(&guard->writes->deletes);
     return bytes;
 }
 

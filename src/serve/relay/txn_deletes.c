@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
+
 void txn_key_append(struct txn_key *key, const uint8_t *bytes, size_t n)
 {
     size_t room = sizeof(key->bytes) - key->len;
@@ -15,8 +17,7 @@ void txn_key_append(struct txn_key *key, const uint8_t *bytes, size_t n)
 
 static int key_compare(const struct txn_key *a, const struct txn_key *b)
 {
-    int order = memcmp(a->bytes, b->bytes, a->len < b->len ? a->len : b->len);
-    return order != 0 ? order : (a->len > b->len) - (a->len < b->len);
+    return belfry_bytes_cmp(belfry_bytes_of(a->bytes, a->len), belfry_bytes_of(b->bytes, b->len));
 }
 
 static unsigned branch_of(uint64_t branches, unsigned level)

@@ -4,8 +4,8 @@
  *
  * A Txn has two branches, one of which is carried out, and Txns in them have branches again. Each Txn that is open has
  * a level, the outermost 0. `branches` has a bit for each level: which of the two is being read there. What the other
- * branch of an open Txn deletes does not count. When a Txn is complete, one of its branches will be carried out, and
- * nobody knows which: what either deletes counts as deleted in the branch that the Txn lies in.
+ * branch of an open Txn deletes does not count. When a Txn is complete, it is not known which of its branches etcd will
+ * carry out. So the keys that either of them deletes count as deleted, in the branch of the outer Txn that it is in.
  *
  *     level 0   success   delete from "m" on          lowest[0][0] is "m"
  *     level 1      success   delete from "c" on       lowest[1][0] is "c"
@@ -15,7 +15,7 @@
  * Of keys, TXN_KEY_BYTES are kept. Longer keys that begin alike count as the same one.
  *
  * Thread: owner. Pure; unchecked: a part of its guard.
- * Memory: txn_deletes_bytes(), at most about 55 KB: a key for each branch of each level.
+ * Memory: its own and txn_deletes_bytes(), at most about 55 KB: a key for each branch of each level.
  */
 #ifndef BELFRY_SERVE_RELAY_TXN_DELETES_H
 #define BELFRY_SERVE_RELAY_TXN_DELETES_H
@@ -54,9 +54,10 @@ static inline void txn_deletes_init(struct txn_deletes *deletes)
 
 void txn_deletes_fini(struct txn_deletes *deletes);
 
+/* Bytes that it holds besides its own. */
 static inline size_t txn_deletes_bytes(const struct txn_deletes *deletes)
 {
-    return sizeof(*deletes) + deletes->n_keys * sizeof(struct txn_key);
+    return deletes->n_keys * sizeof(struct txn_key);
 }
 
 /* The innermost Txn, of this level, deletes everything from the key on. Errors: BELFRY_ERR_NOMEM. */
