@@ -13,7 +13,7 @@ import urllib.request
 
 import stage
 
-ATTACKER = "127.0.0.99"
+ATTACKER = "10.77.0.99"
 WORKERS = 2
 OBJECTS = 1000
 CRD = pathlib.Path(__file__).resolve().parent / "kube-pods.yaml"

@@ -19,6 +19,7 @@ import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 READY_S = 60
+OWN_NETWORK = "BELFRY_BENCH_NETWORK"  # set inside of it
 PORTS = (10000, 30000)  # below those that the kernel gives to clients: a server that was stopped finds its own free
 
 
@@ -400,6 +401,17 @@ def parse(options):
     if not os.access(args.bench, os.X_OK):
         options.error(f"{args.bench} is not built: cmake --workflow --preset release")
     return args
+
+
+def enter_own_network(script):
+    """Runs the script again in a network namespace of its own, where 10.77.0.0/16 is on the loopback interface: all of
+    127.0.0.0/8 is one client. As another user than root it needs user namespaces."""
+    if os.environ.get(OWN_NETWORK):
+        return
+    argv = ["unshare", "--net", *([] if os.geteuid() == 0 else ["--map-root-user"]), "sh", "-c",
+            'ip link set lo up && ip addr add 10.77.0.1/16 dev lo && exec "$@"', "sh", sys.executable, script, *sys.argv[1:]]
+    os.environ[OWN_NETWORK] = "1"
+    os.execvp(argv[0], argv)
 
 
 def raise_descriptors():

@@ -3,7 +3,7 @@
  *
  * Each line on standard input ends a phase: when everything that is under way is answered or has failed, what was
  * noticed since the last line is printed as one JSON object. The end of the input ends the run. Each kind of client
- * comes from an address of its own, 127.0.0.2 and up; with --sources all kinds share those from 127.0.1.1 on. */
+ * comes from an address of its own, 10.77.0.2 and up; with --sources all kinds share those from 10.77.1.1 on. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -58,9 +58,9 @@ static struct target target_of(const struct plan *plan, unsigned n)
     struct target target = plan->target;
     char address[32];
     if (plan->sources > 1)
-        snprintf(address, sizeof(address), "127.0.1.1");
+        snprintf(address, sizeof(address), "10.77.1.1");
     else
-        snprintf(address, sizeof(address), "127.0.0.%u", FIRST_HOST + n);
+        snprintf(address, sizeof(address), "10.77.0.%u", FIRST_HOST + n);
     target.n_sources = plan->sources;
     must(target_set_source(&target, address), "source");
     return target;

@@ -58,7 +58,7 @@ static void connect_all(const struct plan *plan, int poll)
     struct putter_opts puts = plan_putter(plan);
     opts.target.n_sources = plan->sources;
     if (plan->sources > 1)
-        must(target_set_source(&opts.target, "127.0.1.1"), "source");
+        must(target_set_source(&opts.target, "10.77.1.1"), "source");
     puts.load.keys = LOAD_DISTINCT;
     puts.n_watchers = plan->n_keys;
     listers_open(&listers, poll, &opts);

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #define NETWORK_MOST (INET6_ADDRSTRLEN + 4) /* "/128" */
+#define LOOPBACK     127                    /* the first byte of an IPv4 address of this machine alone */
 
 /* ---- an address ---- */
 
@@ -94,7 +95,7 @@ void client_address_name(const struct client_address *address, char out[CLIENT_A
         return;
     case CLIENT_IPV4:
         inet_ntop(AF_INET, address->bytes, text, sizeof(text));
-        snprintf(out, CLIENT_ADDRESS_TEXT, "%s", text);
+        snprintf(out, CLIENT_ADDRESS_TEXT, "%s", address->bytes[0] == LOOPBACK ? "127.0.0.0/8" : text);
         return;
     case CLIENT_IPV6:
         memcpy(half, address->bytes, sizeof(half) / 2);

@@ -39,7 +39,8 @@ struct client_address client_address_accepted(int fd, const struct sockaddr *fro
 void client_address_text(const struct client_address *address, char out[CLIENT_ADDRESS_TEXT]);
 
 /* What clients are told apart by: "10.3.8.17", "2001:db8:0:7::/64" (whoever has an IPv6 address has as many as there
- * are with the same first 64 bits), "uid 1000", "unknown". */
+ * are with the same first 64 bits), "127.0.0.0/8" (any process of this machine has all of them), "uid 1000",
+ * "unknown". */
 void client_address_name(const struct client_address *address, char out[CLIENT_ADDRESS_TEXT]);
 
 /* Addresses that begin with the same bits; of family UNIX: all users. */

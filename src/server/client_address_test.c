@@ -207,6 +207,23 @@ static void a_client_is_its_address_without_port_and_of_ipv6_the_first_half(void
     assert_string_equal(a, "unknown");
 }
 
+static void all_of_loopback_is_one_client(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *from, *name;
+    } rows[] = {{"127.0.0.1", "127.0.0.0/8"},           {"127.0.0.2", "127.0.0.0/8"},
+                {"127.255.255.254", "127.0.0.0/8"},     {"::ffff:127.9.9.9", "127.0.0.0/8"},
+                {"126.255.255.255", "126.255.255.255"}, {"128.0.0.1", "128.0.0.1"},
+                {"10.127.0.1", "10.127.0.1"},           {"::1", "::/64"}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct client_address made = address(rows[i].from);
+        char name[CLIENT_ADDRESS_TEXT];
+        client_address_name(&made, name);
+        assert_string_equal(name, rows[i].name);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -214,6 +231,7 @@ int main(void)
         cmocka_unit_test(the_peer_of_a_unix_socket_is_its_user),
         cmocka_unit_test(what_accept_says_becomes_an_address),
         cmocka_unit_test(a_client_is_its_address_without_port_and_of_ipv6_the_first_half),
+        cmocka_unit_test(all_of_loopback_is_one_client),
         cmocka_unit_test(a_network_has_the_addresses_that_begin_like_it),
         cmocka_unit_test(a_network_is_written_as_it_is_read),
         cmocka_unit_test(what_is_no_network_is_explained),

@@ -356,7 +356,7 @@ static void work_is_counted_to_its_client(void **state)
     expect(fd, HELLO HELLO);
     shares_walk_begin(&walk, inbound_shares(f.group));
     assert_true(shares_walk_next(&walk, &view));
-    assert_string_equal(view.name, "127.0.0.1");
+    assert_string_equal(view.name, "127.0.0.0/8");
     shares_walk_end(&walk);
     const struct work *work = &inbound_shares(f.group)->work;
     uint64_t done[WORK_N];
@@ -1142,7 +1142,7 @@ static void over_the_memory_another_client_is_served_and_the_largest_yields(void
     assert_int_equal(n_crowd, 10);
     size_t len = hear_frame(fd, 7, payload, sizeof(payload));
     payload[len] = '\0';
-    assert_non_null(strstr(payload + 8, "belfry: room was needed for memory, of which 127.0.0.1 holds "));
+    assert_non_null(strstr(payload + 8, "belfry: room was needed for memory, of which 127.0.0.0/8 holds "));
     close(other);
     close(fd);
     close_group();

@@ -182,7 +182,7 @@ def disk_is_full(bed):
 @cause_of("BelfryPoolFull", "a client holds 95 of the 100 watchers that all clients may have")
 def pool_is_full(bed):
     yield bed.tree("--workers", "1", "--max-watchers", "100", "--client-share", "99")
-    peer = rawh2.Connection(bed.root.port, source="127.0.0.9", window=1 << 20)
+    peer = rawh2.Connection(bed.root.port, window=1 << 20)
     stream = peer.open(hostile.WATCH, text(1, text(1, b"/alerts/0")))
     for i in range(1, 95):
         peer.send(rawh2.frame(rawh2.DATA, 0, stream, rawh2.message(text(1, text(1, b"/alerts/%d" % i)))))
@@ -195,14 +195,13 @@ def descriptors_are_used_up(bed):
     limited = bed.tmp_path / "belfryd-limited"
     limited.write_text(f"#!/bin/sh\nulimit -n 128\nexec {binary('belfryd')} \"$@\"\n")
     limited.chmod(0o755)
-    yield bed.tree(program=str(limited))
+    yield bed.tree("--client-share", "100", program=str(limited))  # all connections are of one client
 
     def connect():
         with contextlib.ExitStack() as opened:
-            for i in range(100):
+            for _ in range(100):
                 with contextlib.suppress(OSError):
-                    source = (f"127.0.0.{20 + i % 4}", 0)  # a client alone has half of them at most
-                    opened.enter_context(socket.create_connection(("127.0.0.1", bed.root.port), 5, source))
+                    opened.enter_context(socket.create_connection(("127.0.0.1", bed.root.port), 5))
             time.sleep(1)
     with bed.beside(connect):
         yield

@@ -177,6 +177,18 @@ def browser(make_browser):
 
 
 @pytest.fixture
+def own_network():
+    """The test and all that it starts have a network of their own, with 10.77.0.0/16 on its loopback interface: each of these
+    addresses is a client, and 127.0.0.0/8 is one. To be asked for by usefixtures, so that it is there before a cluster."""
+    reason = netns.why_not()
+    if reason:
+        needs.missing(f"the right to make network namespaces: {reason}")
+    with netns.many_addresses() as ns, netns.inside(ns):
+        yield
+        procs.kill_all()
+
+
+@pytest.fixture
 def make_net():
     """A network of namespaces for n members; skips, and says why, where they cannot be made."""
     made = []

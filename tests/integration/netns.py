@@ -57,6 +57,19 @@ def why_not():
             pass
 
 
+@contextlib.contextmanager
+def many_addresses():
+    """A namespace in which every address of 10.77.0.0/16 is its own; its name."""
+    ns = f"belfry-{os.getpid()}-{next(_count)}"
+    ip("netns", "add", ns)
+    try:
+        ip("-n", ns, "link", "set", "lo", "up")
+        ip("-n", ns, "addr", "add", "10.77.0.1/16", "dev", "lo")
+        yield ns
+    finally:
+        ip("netns", "del", ns, check=False)
+
+
 class Net:
     def __init__(self, n_members):
         self.tag = f"belfry-{os.getpid()}-{next(_count)}"

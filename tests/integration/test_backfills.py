@@ -2,13 +2,15 @@
 served in turn with it."""
 import hostile
 import procs
+import pytest
 import rawh2
 from client import write
 from hostile import number, text
 from patience import within
 from proxy import Proxy
 
-GREEDY, OTHER = "127.0.0.9", "127.0.0.1"
+GREEDY, OTHER = "10.77.0.9", "10.77.0.1"
+pytestmark = pytest.mark.usefixtures("own_network")
 REVISIONS, SIZE = 20000, 6000
 WATCHES, CONNECTIONS = 500, 10
 RATE = 16 << 20  # bytes a second from above: all of the history takes 8 s

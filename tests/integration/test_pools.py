@@ -4,11 +4,13 @@ import re
 
 import hostile
 import procs
+import pytest
 import rawh2
 from client import binary
 from hostile import text
 
-GREEDY, OTHER = "127.0.0.9", "127.0.0.1"
+GREEDY, OTHER = "10.77.0.9", "10.77.0.1"
+pytestmark = pytest.mark.usefixtures("own_network")
 LIMIT, SHARE = 100, 50  # watchers; what one client may have of them
 ASKED = SHARE + 20
 
@@ -64,6 +66,20 @@ def test_a_full_pool_names_the_client_that_holds_most(cluster, make_tier):
     assert got.stdout == b"value\n"
     procs.wait_until(lambda: tier.metrics()['belfry_pool_used{pool="watchers"}'] == SHARE + 1, 10, 0.05, tier.log)
     for one in peer, other:
+        one.close()
+
+
+def test_all_loopback_addresses_are_one_client(cluster, make_tier):
+    """A process has 16 million of them: with a share for each, it would have everything."""
+    tier = make_tier(cluster, "--workers", "1", "--max-connections", "40")
+    peers = [rawh2.Connection(tier.port, source=f"127.1.0.{i + 1}") for i in range(40)]
+    procs.wait_until(lambda: tier.metrics()['belfry_pool_refused_total{pool="connections"}'] == 20, 10, 0.05, tier.metrics)
+    assert tier.metrics()['belfry_pool_largest{pool="connections"}'] == 20
+    other = rawh2.Connection(tier.port, source=OTHER)
+    stream = other.open(hostile.RANGE, text(1, b"/pools/key"))
+    while other.read(10)[::2] != (rawh2.HEADERS, stream):
+        pass
+    for one in *peers, other:
         one.close()
 
 
