@@ -76,6 +76,7 @@ complete -c belfryctl -n '__fish_seen_subcommand_from follow' -l once -d 'end wh
 complete -c belfryctl -n '__fish_seen_subcommand_from follow' -l page-bytes -x -d 'read the state in pages of about this size'
 complete -c belfryctl -n '__fish_seen_subcommand_from top tree health doctor' -l admin -x -d 'http://host:port or unix:///path of the belfryd'
 complete -c belfryctl -n '__fish_seen_subcommand_from health' -l ready -d 'should it receive clients? else: is it alive?'
+complete -c belfryctl -n '__fish_seen_subcommand_from health' -l wait -x -d 'keep asking for up to this long'
 complete -c belfryctl -n '__fish_seen_subcommand_from doctor' -l upstream -x -d 'members of etcd, or a tier above; default: what the tier says it has'
 complete -c belfryctl -n '__fish_seen_subcommand_from doctor' -l write-key -x -d 'write this key, which must not exist, follow it down all tiers, and delete it'
 complete -c belfryctl -n '__fish_seen_subcommand_from top' -l once -d 'print once and end'

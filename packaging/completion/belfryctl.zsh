@@ -129,6 +129,7 @@ _belfryctl()
         health) flags+=(
         '--admin=[http://host:port or unix:///path of the belfryd]:URL: '
         '--ready[should it receive clients? else: is it alive?]'
+        '--wait=[keep asking for up to this long]:TIME: '
         ) ;;
         doctor) flags+=(
         '--prefix[every key that begins with KEY ('\'''\'' is all keys)]'

@@ -1,8 +1,10 @@
 /* src/cli/cmd_health.c: one line and an exit code, for probes that have no shell and no curl. */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cli/cmd.h"
 #include "cli/http_get.h"
 #include "cli/out/form.h"
@@ -10,7 +12,8 @@
 #include "cli/out/out_json.h"
 #include "cli/out/out_table.h"
 
-#define REASON 512
+#define REASON   512
+#define RETRY_MS 100 /* between two questions of --wait */
 
 /* Joins the lines "[-]name: why" of /readyz with "; ". The last line repeats the verdict, so it is left out. */
 static void join_reasons(const struct http_page *page, char out[REASON])
@@ -56,6 +59,26 @@ static enum exit_code judge(const struct flags *flags, const struct http_page *p
     return out_flush() != OUT_BROKEN && good ? EXIT_DONE : EXIT_FAILED;
 }
 
+/* Asks until the answer is good, or the time of --wait is over; what is there is then the last answer. */
+static enum belfry_err ask(const struct flags *flags, struct http_page *page, char *why)
+{
+    const char *path = flags_on(flags, FLAG_READY) ? "/readyz" : "/livez";
+    uint64_t wait_ms = (uint64_t)flags_ms(flags, FLAG_WAIT), began_ms = belfry_clock_ms();
+    int64_t timeout_ms = flags_ms(flags, FLAG_COMMAND_TIMEOUT);
+    for (;;) {
+        struct timespec pause = {.tv_nsec = RETRY_MS * 1000000};
+        enum belfry_err err = http_get(flags->value[FLAG_ADMIN], path, (int)timeout_ms, page, why);
+        uint64_t spent_ms = belfry_clock_ms() - began_ms + RETRY_MS;
+        if ((err == BELFRY_OK && page->status == 200) || err == BELFRY_ERR_INVALID || spent_ms >= wait_ms)
+            return err;
+        if ((uint64_t)timeout_ms > wait_ms - spent_ms)
+            timeout_ms = (int64_t)(wait_ms - spent_ms);
+        if (err == BELFRY_OK)
+            http_page_fini(page);
+        nanosleep(&pause, NULL);
+    }
+}
+
 enum exit_code cmd_health(const struct flags *flags)
 {
     char why[FLAGS_WHY > HTTP_GET_WHY ? FLAGS_WHY : HTTP_GET_WHY];
@@ -64,9 +87,7 @@ enum exit_code cmd_health(const struct flags *flags)
     if (form_choose(flags, isatty(STDOUT_FILENO) == 1, &form, why) != BELFRY_OK ||
         form_refuse_etcds(form, "health", why) != BELFRY_OK)
         return report_usage(why);
-    const char *path = flags_on(flags, FLAG_READY) ? "/readyz" : "/livez";
-    int timeout_ms = (int)flags_ms(flags, FLAG_COMMAND_TIMEOUT);
-    enum belfry_err err = http_get(flags->value[FLAG_ADMIN], path, timeout_ms, &page, why);
+    enum belfry_err err = ask(flags, &page, why);
     if (err != BELFRY_OK)
         return report_admin(err, why) == EXIT_USAGE ? EXIT_USAGE : EXIT_FAILED;
     enum exit_code code = judge(flags, &page, form);

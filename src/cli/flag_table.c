@@ -178,9 +178,12 @@ const struct belfry_opt_command command_rows[N_COMMANDS] = {
             .summary = "tell in one line and by the exit code whether a belfryd is alive, or ready",
             .notes = "For probes, where there is no shell and no curl. Asks the admin address of a\n"
                      "belfryd: is the process alive? With --ready: should it receive clients now? It\n"
-                     "prints \"alive\", or \"ready\", or \"not ready\" with the reasons. Exit code 0 for\n"
-                     "yes, 1 for no and for no answer within --command-timeout.",
+                     "prints \"alive\", or \"ready\", or \"not ready\" with the reasons. With --wait it\n"
+                     "asks again until the answer is yes or the time is over, and prints the last\n"
+                     "answer. Exit code 0 for yes, 1 for no and for no answer within\n"
+                     "--command-timeout.",
             .example = "belfryctl health\n"
+                       "belfryctl health --ready --wait 30s\n"
                        "belfryctl health --ready --command-timeout 1s\n"
                        "belfryctl health --ready --admin unix:///run/belfry/admin.sock",
         },
@@ -282,8 +285,10 @@ const struct belfry_opt_command command_rows[N_COMMANDS] = {
             .notes = "Connects to nothing. Files are embedded, so that what is printed can be moved;\n"
                      "a key or a token in it is a secret. kubectl sends credentials over https://\n"
                      "only, and there it asks for a name and a password when it has none: then a\n"
-                     "token that means nothing is written, and a line on standard error says so.\n"
-                     "--server-name and --insecure-skip-tls-verify go into it as well.",
+                     "placeholder token is written, and a line on standard error says so. On the\n"
+                     "command line --endpoints, --cacert, --cert and --key are other words for --server,\n"
+                     "--certificate-authority, --client-certificate and --client-key. --server-name and\n"
+                     "--insecure-skip-tls-verify are written as well.",
             .example = "belfryctl kube config > belfry.kubeconfig\n"
                        "kubectl --kubeconfig belfry.kubeconfig get widgets --watch\n"
                        "belfryctl kube config --server https://belfry.example.com:23790 \\\n"
@@ -423,6 +428,7 @@ static const struct belfry_opt_row flag_rows[] = {
     {FLAG_ADMIN, "admin", TEXT("URL"), .fallback = "http://127.0.0.1:23791", .on = ASKS_ADMIN,
      .help = "http://host:port or unix:///path of the belfryd"},
     {FLAG_READY, "ready", BOOL, .on = ON(CMD_HEALTH), .help = "should it receive clients? else: is it alive?"},
+    {FLAG_WAIT, "wait", TIME, .fallback = "0s", .on = ON(CMD_HEALTH), .help = "keep asking for up to this long"},
     {FLAG_UPSTREAM, "upstream", TEXT("URL,..."), .on = ON(CMD_DOCTOR),
      .help = "members of etcd, or a tier above; default: what the tier says it has"},
     {FLAG_WRITE_KEY, "write-key", TEXT("KEY"), .on = ON(CMD_DOCTOR),

@@ -84,8 +84,8 @@ const char *kubeconfig_warning(const struct kubeconfig *config)
     if (!is_https(config) && config->token != NULL)
         return "kubectl sends no token over http://, though other clients do: it needs a --server with https://";
     if (is_https(config) && !has_credentials(config))
-        return "without credentials kubectl would ask for a name and a password, so a token that means nothing was "
-               "written: give --token-file, or --client-certificate and --client-key";
+        return "without credentials kubectl would ask for a name and a password, so a placeholder token was written: "
+               "give --token-file, or --client-certificate and --client-key";
     return NULL;
 }
 

@@ -33,7 +33,7 @@ BUILD = Path(binary("belfryd")).resolve().parent.parent
 SERVERS = {
     "etcd": "etcd --data-dir .with/etcd >.with/etcd.log 2>&1 &\nuntil etcdctl endpoint health >.with/health 2>&1; do sleep 0.2; done",
     "belfryd": "belfryd --cache-dir .with/cache >.with/belfryd.log 2>&1 &\n"
-               "until belfryctl health --ready >.with/health 2>&1; do sleep 0.2; done",
+               "belfryctl health --ready --wait 30s >.with/health 2>&1",
     "libbelfry": f"cmake --install {BUILD} --prefix $PWD/.with/prefix >.with/install.log\n"
                  "export LD_LIBRARY_PATH=$PWD/.with/prefix/lib PKG_CONFIG_PATH=$PWD/.with/prefix/lib/pkgconfig",
 }

@@ -2,6 +2,7 @@
 import json
 import os
 import subprocess
+import time
 
 import procs
 import pytest
@@ -35,6 +36,24 @@ def test_a_tier_without_upstream_is_alive_and_not_ready_and_says_why(make_tier):
     assert done.stdout.count("\n") == 1, "a probe's log has one line for it"
     document = json.loads(health(lone, "--ready", "--output", "json").stdout)
     assert document["ok"] is False and "upstream" in document["why"]
+
+
+def test_wait_asks_until_the_tier_is_ready(cluster, make_tier):
+    tier = make_tier(cluster, wait=False)
+    done = health(tier, "--ready", "--wait", "30s")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ready\n", "")
+
+
+def test_wait_ends_with_the_last_answer(make_tier):
+    lone = make_tier(f"http://127.0.0.1:{free_port()}", wait=False)
+    procs.wait_until(lambda: health(lone).returncode == 0, 30, 0.05, "belfryd alive")
+    began = time.monotonic()
+    done = health(lone, "--ready", "--wait", "700ms")
+    assert done.returncode == 1 and done.stdout.startswith("not ready: upstream: ") and done.stdout.count("\n") == 1, done
+    assert time.monotonic() - began > 0.5
+    done = belfryctl("health", "--wait", "300ms", "--admin", f"http://127.0.0.1:{free_port()}")
+    assert done.returncode == 1 and "is a belfryd running?" in done.stderr, "it ends though nobody ever answers"
+    assert belfryctl("health", "--wait", "60s", "--admin", "https://127.0.0.1:1").returncode == 2, "wrong usage does not wait"
 
 
 def test_no_answer_is_exit_1_and_wrong_usage_2():

@@ -1,6 +1,7 @@
 """belfryctl kube config: kubectl reads what it prints, and finds in it what was asked for."""
 import base64
 import json
+import os
 
 import pytest
 
@@ -53,6 +54,24 @@ def test_files_are_embedded(tmp_path):
     assert base64.b64decode(user["client-key-data"]) == content(certs.path("client.key"))
 
 
+def test_the_words_of_other_commands_are_obeyed(tmp_path):
+    certs = Certs(tmp_path / "certs")
+    done = config("--endpoints", "belfry.example.com:23790", "--cacert", certs.path("ca.pem"), "--cert", certs.path("client.pem"),
+                  "--key", certs.path("client.key"))
+    _, cluster, user = as_kubectl_reads_it(tmp_path, done.stdout)
+    assert cluster["server"] == "https://belfry.example.com:23790" and "insecure-skip-tls-verify" not in cluster
+    assert base64.b64decode(cluster["certificate-authority-data"]) == content(certs.path("ca.pem"))
+    assert base64.b64decode(user["client-certificate-data"]) == content(certs.path("client.pem"))
+    assert base64.b64decode(user["client-key-data"]) == content(certs.path("client.key"))
+    _, cluster, _ = as_kubectl_reads_it(tmp_path, config("--endpoints", "10.0.0.7:23790").stdout)
+    assert cluster["server"] == "http://10.0.0.7:23790"
+
+
+def test_endpoints_of_etcd_in_the_environment_are_not_taken(tmp_path):
+    done = config(env=dict(os.environ, ETCDCTL_ENDPOINTS="https://etcd:2379", ETCDCTL_CACERT="/nowhere"))
+    assert as_kubectl_reads_it(tmp_path, done.stdout)[1]["server"] == "http://127.0.0.1:23790"
+
+
 def test_https_without_credentials_warns_and_has_a_token_all_the_same(tmp_path):
     done = config(*HTTPS)
     assert as_kubectl_reads_it(tmp_path, done.stdout)[2] == {"token": "none"}
@@ -60,7 +79,9 @@ def test_https_without_credentials_warns_and_has_a_token_all_the_same(tmp_path):
 
 
 @pytest.mark.parametrize("args", [["--server", "127.0.0.1:1"], ["--token", "a", "--token-file", "b"],
-                                  [*HTTPS, "--token", "a b"], ["--name", ""]], ids=" ".join)
+                                  [*HTTPS, "--token", "a b"], ["--name", ""], [*HTTPS, "--endpoints", "a:1"],
+                                  ["--endpoints", "a:1,b:1"], ["--endpoints", "unix:///a"], [*HTTPS, "--user", "a:b"],
+                                  [*HTTPS, "--cacert", "a", "--certificate-authority", "b"]], ids=" ".join)
 def test_a_mistake_exits_2_and_prints_nothing(args):
     done = config(*args, check=False)
     assert done.returncode == 2 and done.stdout == b"" and done.stderr.count(b"\n") == 1
