@@ -530,16 +530,15 @@ static void driver_note_standing(struct driver *driver)
 
 /* ---- reasons ---- */
 
-/* What is known against the endpoints; false: nothing. */
-static bool driver_describe_links(const struct driver *driver, char *text, size_t len)
+/* What is known against the endpoints; "": nothing. */
+static void driver_describe_links(const struct driver *driver, char *text, size_t len)
 {
     belfry_pool_describe(belfry_stream_link(driver->live), text, len);
     if (text[0] == '\0')
         belfry_pool_describe(belfry_calls_link(driver->calls), text, len);
-    return text[0] != '\0';
 }
 
-static void driver_describe_work(const struct driver *driver, char *text, size_t len)
+static enum driver_trouble driver_describe_work(const struct driver *driver, char *text, size_t len)
 {
     int64_t head = ingest_head(driver->ingest);
     switch (upstream_state(driver->upstream)) {
@@ -558,39 +557,48 @@ static void driver_describe_work(const struct driver *driver, char *text, size_t
         break;
     case UPSTREAM_LIVE:
         snprintf(text, len, "upstream is silent");
-        break;
+        return DRIVER_SILENT;
     }
+    return DRIVER_WORKING;
 }
 
-static void driver_describe(const struct driver *driver, char *text, size_t len)
+static enum driver_trouble driver_describe(const struct driver *driver, char *text, size_t len)
 {
     char links[WHY_BYTES];
     if (driver->circle.given_up[0] != '\0') {
         snprintf(text, len, "%.*s", (int)len - 1, driver->circle.given_up); /* the log has it whole */
-        return;
+        return DRIVER_GAVE_UP;
     }
-    const char *said = driver->why.version[0] != '\0'  ? driver->why.version
-                       : driver->why.log_in[0] != '\0' ? driver->why.log_in
-                                                       : driver->why.watch;
-    if (said[0] == '\0' && belfry_stream_endpoint(driver->live) == NULL &&
-        driver_describe_links(driver, links, sizeof(links)))
-        said = links;
-    if (said[0] != '\0')
-        snprintf(text, len, "upstream %s", said);
-    else if (ingest_in_trouble(driver->ingest))
-        snprintf(text, len, "%s", ingest_disk_why(driver->ingest));
-    else
-        driver_describe_work(driver, text, len);
+    const struct {
+        const char *said;
+        enum driver_trouble trouble;
+    } rows[] = {{driver->why.version, DRIVER_TOO_OLD},
+                {driver->why.log_in, DRIVER_LOG_IN},
+                {driver->why.watch, DRIVER_REFUSED},
+                {links, DRIVER_UNREACHABLE}};
+    links[0] = '\0';
+    if (belfry_stream_endpoint(driver->live) == NULL)
+        driver_describe_links(driver, links, sizeof(links));
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (rows[i].said[0] != '\0') {
+            snprintf(text, len, "upstream %s", rows[i].said);
+            return rows[i].trouble;
+        }
+    if (!ingest_in_trouble(driver->ingest))
+        return driver_describe_work(driver, text, len);
+    snprintf(text, len, "%s", ingest_disk_why(driver->ingest));
+    return DRIVER_DISK;
 }
 
 /* Makes the reason one line: it becomes part of log lines and of the service manager's status, and upstream chose some
  * of its words. */
-static void driver_describe_line(const struct driver *driver, char *text, size_t len)
+static enum driver_trouble driver_describe_line(const struct driver *driver, char *text, size_t len)
 {
-    driver_describe(driver, text, len);
+    enum driver_trouble trouble = driver_describe(driver, text, len);
     for (; *text != '\0'; text++)
         if ((unsigned char)*text < ' ' || *text == 0x7f)
             *text = '?';
+    return trouble;
 }
 
 /* Notes the reason and the version that workers show; true: they have changed. */
@@ -638,7 +646,7 @@ void driver_status(const struct driver *driver, struct driver_status *out)
         .keys_listed = upstream_state(driver->upstream) == UPSTREAM_LISTING ? driver->reads.keys_listed : 0,
     };
     if (out->standing != DRIVER_READY)
-        driver_describe_line(driver, out->reason, sizeof(out->reason));
+        out->trouble = driver_describe_line(driver, out->reason, sizeof(out->reason));
     if (out->disk_trouble)
         snprintf(out->disk_why, sizeof(out->disk_why), "%s", ingest_disk_why(driver->ingest));
     if (endpoint != NULL)

@@ -93,8 +93,24 @@ enum driver_standing {
     DRIVER_STALE /* was live; upstream has been silent for UPSTREAM_STALE_MS */
 };
 
+/* Why it is not ready, or stale: what `reason` says in words. */
+enum driver_trouble {
+    DRIVER_FINE,
+    DRIVER_GAVE_UP,     /* every endpoint leads back to this tier, or through too many tiers */
+    DRIVER_TOO_OLD,     /* upstream's version cannot be followed */
+    DRIVER_LOG_IN,      /* upstream refuses our name or password */
+    DRIVER_REFUSED,     /* upstream answers our watch or our reads with an error */
+    DRIVER_UNREACHABLE, /* no endpoint can be connected to, or TLS fails */
+    DRIVER_DISK,        /* the replica cannot be written */
+    DRIVER_WORKING,     /* it starts, lists, joins or replays: it takes time */
+    DRIVER_SILENT,      /* connected, and nothing comes */
+    DRIVER_ABSENT,      /* upstream does not have a resource that is to be followed */
+    DRIVER_TROUBLES
+};
+
 struct driver_status {
     enum driver_standing standing;
+    enum driver_trouble trouble;
     char reason[256]; /* when not ready, or stale: a sentence for people, and for refused clients */
     enum upstream_state state;
     int64_t revision, committed; /* ours: published, in the replica */

@@ -8,7 +8,7 @@ import pytest
 import history
 import procs
 from checker import Spec, check_file
-from client import Recorder, write
+from client import Recorder, binary, write
 from patience import within
 
 CLOSED = 'belfry_streams_closed_total{dialect="grpc",reason="%s"}'
@@ -75,6 +75,19 @@ def check(recorders, cluster, last):
         assert verdict.n_violations == 0, str(verdict)
 
 
+def assert_one_verdict(tier, verdict, why):
+    """/readyz, the numbers that the page shows, /metrics and belfryctl top say the same of the tier."""
+    status, text = tier.get("/readyz")
+    assert (status == 200) == (verdict == "ready") and f"[-]{why}" in text if why else text == "ok\n", text
+    summary = tier.numbers()["summary"]
+    assert (summary["verdict"], summary["why"]) == (verdict, why) and summary["ready"] == (verdict == "ready")
+    checks = [name for name in tier.metrics() if name.startswith("belfry_ready{")]
+    assert all(tier.metrics()[name] == 1 for name in checks) == (verdict == "ready")
+    top = procs.run([binary("belfryctl"), "top", "--admin", f"http://127.0.0.1:{tier.admin_port}", "--once"]).stdout.decode()
+    shown = f"  {verdict.upper()}: {why}  " if why else f"  {verdict.upper()}  "
+    assert shown in top.splitlines()[0], top
+
+
 def test_delivery_goes_on_from_memory_while_the_disk_is_full(cluster, make_tier, small_disk, tmp_path, soak, figure):
     tier = make(make_tier, cluster, small_disk)
     recorders = watchers(tier, tmp_path)
@@ -89,6 +102,7 @@ def test_delivery_goes_on_from_memory_while_the_disk_is_full(cluster, make_tier,
     n, last = write_until(cluster, recorders, time.monotonic() + (30 if soak else 8))
     assert tier.get("/readyz")[0] == 503
     assert tier.numbers()["upstream"]["standing"] == "ready", "etcd is well, and is followed"
+    assert_one_verdict(tier, "not ready", f"replica: disk full: {tier.cache}")
     newcomer = Recorder(tier.url, tmp_path / "new")
     newcomer.open(Spec(0, "prefix", b"", rev=str(last)))
     newcomer.wait_rev({0: last}, 5)
@@ -98,6 +112,7 @@ def test_delivery_goes_on_from_memory_while_the_disk_is_full(cluster, make_tier,
     os.unlink(filler)
     with within(20):
         tier.wait_ready()
+    assert_one_verdict(tier, "ready", "")
     told = disk_lines(tier)[before:]
     assert len(told) == 2 and "event=disk_recovered" in told[1], told
     last = cluster.put("/disk/last", "x")

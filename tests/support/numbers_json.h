@@ -1,5 +1,5 @@
 /* tests/support/numbers_json.h: what /debug/numbers says in serve/admin/numbers_document_test.c, for those who write it
- * and those who read it. Made by numbers_document_test --print. In three parts, because compilers need not take a
+ * and those who read it. Made by numbers_document_test --print. In four parts, because compilers need not take a
  * literal of more than 4095 bytes. */
 #ifndef BELFRY_TESTS_NUMBERS_JSON_H
 #define BELFRY_TESTS_NUMBERS_JSON_H
@@ -10,7 +10,7 @@
 #define NUMBERS_JSON_TIER \
     "{\"name\":\"edge-7\",\"version\":\"0.3.0\",\"up_ms\":90061000,\"draining\":false," \
     "\"advertise\":\"https://edge-7:23790\",\"scope\":[\"/services/\"],\"upstream\":{\"answered\":true," \
-    "\"standing\":\"ready\",\"reason\":\"\",\"state\":\"live\",\"endpoint\":\"https://etcd-2:2379\"," \
+    "\"standing\":\"ready\",\"trouble\":\"\",\"reason\":\"\",\"state\":\"live\",\"endpoint\":\"https://etcd-2:2379\"," \
     "\"version\":\"3.5.16\",\"disk_why\":\"\",\"endpoints\":[{\"url\":\"https://etcd-1:2379\"," \
     "\"barred\":true},{\"url\":\"https://etcd-2:2379\",\"barred\":false}],\"revision\":48120733," \
     "\"committed\":48120732,\"upstream_revision\":48120735,\"silent_ms\":4,\"past\":0," \
@@ -38,11 +38,16 @@
     "\"client\":\"10.0.0.9\"},\"lists\":{\"used\":1280,\"limit\":2280,\"refused\":1282,\"ended\":1283," \
     "\"largest\":1284,\"client\":\"10.0.0.9\"}},"
 
-#define NUMBERS_JSON_SUMMARY \
+#define NUMBERS_JSON_CHECKS \
     "\"summary\":{\"checks\":[{\"name\":\"upstream\",\"ok\":true},{\"name\":\"lag\",\"ok\":false," \
-    "\"why\":\"0.004 s behind (limit 0 s)\"},{\"name\":\"replica\",\"ok\":true},{\"name\":\"workers\"," \
-    "\"ok\":false,\"why\":\"1 of 2 did not answer\"},{\"name\":\"rights\",\"ok\":true},{\"name\":\"drain\"," \
-    "\"ok\":true}],\"ready\":false,\"workers\":2,\"workers_answering\":1," \
+    "\"why\":\"0.004 s behind (limit 0 s)\",\"hint\":\"is the link to upstream slow, or the machine busy?\"}," \
+    "{\"name\":\"replica\",\"ok\":true},{\"name\":\"workers\",\"ok\":false," \
+    "\"why\":\"1 of 2 did not answer\",\"hint\":\"is the machine out of processor time? Otherwise restart the tier, " \
+    "and report it with its log\"},{\"name\":\"rights\",\"ok\":true},{\"name\":\"drain\"," \
+    "\"ok\":true}],\"ready\":false,\"verdict\":\"not ready\",\"why\":\"lag: 0.004 s behind (limit 0 s)\","
+
+#define NUMBERS_JSON_SUMMARY \
+    "\"workers\":2,\"workers_answering\":1," \
     "\"watchers\":{\"grpc\":{\"synced\":1000,\"catching_up\":3016,\"parked\":1009},\"kube\":{\"synced\":0," \
     "\"catching_up\":0,\"parked\":0},\"sse\":{\"synced\":0,\"catching_up\":0,\"parked\":0}}," \
     "\"rejected\":{\"descriptors\":301,\"permission\":1117,\"unfinished_watch\":1113,\"handshake\":0," \
@@ -139,8 +144,10 @@
 
 static inline const char *numbers_json(void)
 {
-    static char text[sizeof(NUMBERS_JSON_TIER) + sizeof(NUMBERS_JSON_SUMMARY) + sizeof(NUMBERS_JSON_WORKERS)];
-    snprintf(text, sizeof(text), "%s%s%s", NUMBERS_JSON_TIER, NUMBERS_JSON_SUMMARY, NUMBERS_JSON_WORKERS);
+    static char text[sizeof(NUMBERS_JSON_TIER) + sizeof(NUMBERS_JSON_CHECKS) + sizeof(NUMBERS_JSON_SUMMARY) +
+                     sizeof(NUMBERS_JSON_WORKERS)];
+    snprintf(text, sizeof(text), "%s%s%s%s", NUMBERS_JSON_TIER, NUMBERS_JSON_CHECKS, NUMBERS_JSON_SUMMARY,
+             NUMBERS_JSON_WORKERS);
     return text;
 }
 

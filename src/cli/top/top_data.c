@@ -140,6 +140,8 @@ static void read_numbers(struct top_numbers *n, yyjson_val *root)
     n->version = text_of(root, "version");
     n->up_ms = uint_of(root, "up_ms");
     n->draining = bool_of(root, "draining");
+    n->verdict = text_of(yyjson_obj_get(root, "summary"), "verdict");
+    n->why = text_of(yyjson_obj_get(root, "summary"), "why");
     read_upstream(n, yyjson_obj_get(root, "upstream"));
     READ_PART(REPLICA, yyjson_obj_get(root, "replica"), n->replica);
     READ_PART(LOG, yyjson_obj_get(root, "log"), n->log);

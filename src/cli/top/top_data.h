@@ -29,6 +29,7 @@
 
 struct top_numbers {
     const char *name, *version, *endpoint, *standing, *reason;
+    const char *verdict, *why; /* of /readyz: "ready", "not ready", "draining"; "": an older tier does not say */
     uint64_t up_ms;
     bool draining, upstream_answered, silent_known;
     struct {

@@ -163,14 +163,34 @@ static void pools_in_trouble_are_in_the_head(void **state)
     assert_null(strstr(text, "\npools"));
 }
 
+/* An older tier gives no verdict: what it says of its upstream is all there is. */
+static void verdict_is_that_of_the_tier(void **state)
+{
+    (void)state;
+    struct top_view view = {.sort = "", .line_end = "\n"};
+    static const struct {
+        const char *verdict, *why, *shown;
+    } rows[] = {{"ready", "", "  READY  "},
+                {"not ready", "replica: disk full: /cache", "  NOT READY: replica: disk full: /cache  "},
+                {"", "", "  READY  "}};
+    assert_int_equal(read_with(rows_json), BELFRY_OK);
+    assert_string_equal(data.numbers.standing, "ready");
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        data.numbers.verdict = rows[i].verdict;
+        data.numbers.why = rows[i].why;
+        show(&view);
+        assert_non_null(strstr(text, rows[i].shown));
+    }
+}
+
 static void screen_shows_what_was_read(void **state)
 {
     (void)state;
     struct top_view view = {.sort = "", .line_end = "\n"};
     assert_int_equal(read_with(rows_json), BELFRY_OK);
     show(&view);
-    assert_non_null(
-        strstr(text, "belfryd 0.3.0  edge-7  up 1d01h  READY  https://etcd-2:2379 > edge-7  (1 of 2 workers"));
+    assert_non_null(strstr(text, "belfryd 0.3.0  edge-7  up 1d01h  NOT READY: lag: 0.004 s behind (limit 0 s)  "
+                                 "https://etcd-2:2379 > edge-7  (1 of 2 workers"));
     assert_non_null(strstr(text, "rev 48,120,733  lag 2 rev, 4ms   reconnects 2"));
     assert_non_null(strstr(text, "synced 1,000   catching up 3,016   parked 1,009"));
     assert_non_null(strstr(text, "  1,220,118   1.2 GB   3d00h  parked       10.3.8.17:51442        token:3f9a1c  "
@@ -382,6 +402,7 @@ int main(void)
         cmocka_unit_test_teardown(rows_and_groups_are_read, clean),
         cmocka_unit_test_teardown(clients_are_read_and_shown, clean),
         cmocka_unit_test_teardown(pools_in_trouble_are_in_the_head, clean),
+        cmocka_unit_test_teardown(verdict_is_that_of_the_tier, clean),
         cmocka_unit_test_teardown(other_json_is_refused_or_read_as_nothing, clean),
         cmocka_unit_test_teardown(screen_shows_what_was_read, clean),
         cmocka_unit_test_teardown(selectors_are_shown_as_kubectl_takes_them, clean),

@@ -35,13 +35,16 @@ static void write_title(FILE *out, const struct top_numbers *n, const struct top
     char up[TOP_TEXT];
     top_line_begin(&line, view->columns);
     top_text_age(n->up_ms, up);
-    bool ready = n->upstream_answered && strcmp(n->standing, "ready") == 0 && !n->draining;
+    bool is_told = n->verdict[0] != '\0';
+    bool ready = is_told ? strcmp(n->verdict, "ready") == 0
+                         : n->upstream_answered && strcmp(n->standing, "ready") == 0 && !n->draining;
+    const char *why = is_told ? n->why : n->reason;
     top_line_add(&line, "belfryd %s  %s  up %s  %s", n->version, n->name, up,
                  n->draining ? "DRAINING"
                  : ready     ? "READY"
                              : "NOT READY");
-    if (!ready && n->reason[0] != '\0')
-        top_line_add(&line, ": %s", n->reason);
+    if (!ready && !n->draining && why[0] != '\0')
+        top_line_add(&line, ": %s", why);
     if (n->endpoint[0] != '\0')
         top_line_add(&line, "  %s > %s", n->endpoint, n->name);
     if (n->workers_answering < n->workers)

@@ -366,47 +366,40 @@ static int write_tree(const struct admin *admin, const struct tier_numbers *numb
 /* ---- readiness ---- */
 
 /* A full pool is no reason to send clients elsewhere: those who hold little are served. So the tier stays ready. */
-static enum belfry_err write_pool_lines(const struct tier_numbers *numbers, struct belfry_buf *out)
+static void write_pool_lines(const struct tier_numbers *numbers, struct text *text)
 {
-    struct text text = {.buf = out};
     bool fine = true;
     for (enum shares_pool pool = 0; pool < SHARES_N; pool++) {
         char why[POOLS_WHY];
         if (!pools_trouble(numbers, pool, why))
             continue;
-        text_say(&text, "[!]pools: %s\n", why);
+        text_say(text, "[!]pools: %s\n", why);
         fine = false;
     }
     if (fine)
-        text_say(&text, "[+]pools ok\n");
-    return text.err;
+        text_say(text, "[+]pools ok\n");
 }
 
 static int write_readyz(const struct admin *admin, const struct tier_numbers *numbers, bool verbose,
                         struct belfry_buf *out)
 {
     (void)admin;
-    enum belfry_err err = BELFRY_OK;
-    bool ready = true;
-    for (enum readiness_check check = 0; check < READINESS_N && err == BELFRY_OK; check++) {
-        char why[READINESS_WHY] = "", line[READINESS_WHY + 32];
-        bool holds = readiness_holds(numbers, check, why);
-        ready = ready && holds;
-        if (holds)
-            snprintf(line, sizeof(line), "[+]%s ok\n", readiness_name(check));
-        else
-            snprintf(line, sizeof(line), "[-]%s: %s\n", readiness_name(check), why);
-        if (verbose || !holds)
-            err = belfry_buf_append(out, line, strlen(line));
+    struct text text = {.buf = out};
+    struct readiness readiness;
+    readiness_judge(numbers, &readiness);
+    for (enum readiness_check check = 0; check < READINESS_N; check++) {
+        const struct readiness_finding *finding = &readiness.checks[check];
+        if (!finding->holds)
+            text_say(&text, "[-]%s: %s\n", readiness_name(check), finding->why);
+        else if (verbose)
+            text_say(&text, "[+]%s ok\n", readiness_name(check));
     }
-    if (verbose && err == BELFRY_OK)
-        err = write_pool_lines(numbers, out);
-    const char *verdict = ready ? "ok\n" : "not ready\n";
-    if (err == BELFRY_OK)
-        err = belfry_buf_append(out, verdict, strlen(verdict));
-    if (err != BELFRY_OK)
+    if (verbose)
+        write_pool_lines(numbers, &text);
+    text_say(&text, readiness.is_ready ? "ok\n" : "not ready\n");
+    if (text.err != BELFRY_OK)
         return 0;
-    return ready ? 200 : 503;
+    return readiness.is_ready ? 200 : 503;
 }
 
 /* ---- the hour, the log, and the page ---- */

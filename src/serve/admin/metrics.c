@@ -50,10 +50,12 @@ static void own_build_info(struct text *text, const char *name, const struct tie
 
 static void own_ready(struct text *text, const char *name, const struct tier_numbers *numbers)
 {
+    struct readiness readiness;
+    readiness_judge(numbers, &readiness);
     for (enum readiness_check check = 0; check < READINESS_N; check++) {
-        char labels[64], why[READINESS_WHY];
+        char labels[64];
         snprintf(labels, sizeof(labels), "check=\"%s\"", readiness_name(check));
-        sample_u64(text, name, labels, readiness_holds(numbers, check, why));
+        sample_u64(text, name, labels, readiness.checks[check].holds);
     }
 }
 

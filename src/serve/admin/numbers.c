@@ -19,6 +19,16 @@ const char *numbers_standing_name(enum driver_standing standing)
     return "";
 }
 
+const char *numbers_trouble_name(enum driver_trouble trouble)
+{
+    static const char *const names[DRIVER_TROUBLES] = {
+        [DRIVER_FINE] = "",         [DRIVER_GAVE_UP] = "gave_up", [DRIVER_TOO_OLD] = "too_old",
+        [DRIVER_LOG_IN] = "log_in", [DRIVER_REFUSED] = "refused", [DRIVER_UNREACHABLE] = "unreachable",
+        [DRIVER_DISK] = "disk",     [DRIVER_WORKING] = "working", [DRIVER_SILENT] = "silent",
+        [DRIVER_ABSENT] = "absent"};
+    return names[trouble];
+}
+
 const char *numbers_state_name(enum upstream_state state)
 {
     switch (state) {

@@ -120,6 +120,7 @@ uint64_t numbers_value(const struct tier_numbers *numbers, const struct number *
 uint64_t numbers_bits(const void *base, const struct number *number);
 
 const char *numbers_standing_name(enum driver_standing standing); /* "ready", "not ready", "stale" */
+const char *numbers_trouble_name(enum driver_trouble trouble);    /* "", "unreachable", "refused", ... */
 const char *numbers_state_name(enum upstream_state state);        /* "start", "joining", ...: metric labels */
 
 #endif

@@ -68,6 +68,7 @@ static void write_upstream(struct belfry_json *json, const char *name, const str
     belfry_json_bool(json, "answered", numbers->upstream_answered);
     if (numbers->upstream_answered) {
         belfry_json_str(json, "standing", numbers_standing_name(s->standing));
+        belfry_json_str(json, "trouble", numbers_trouble_name(s->trouble));
         belfry_json_str(json, "reason", s->reason);
         belfry_json_str(json, "state", numbers_state_name(s->state));
         belfry_json_str(json, "endpoint", s->endpoint);

@@ -1,72 +1,104 @@
 /* src/serve/admin/readiness.c */
 #include "serve/admin/readiness.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "base/clock.h"
 
-static bool check_upstream(const struct tier_numbers *numbers, char why[READINESS_WHY])
+__attribute__((format(printf, 3, 4))) static void fails(struct readiness_finding *out, const char *hint,
+                                                        const char *format, ...)
+{
+    va_list args;
+    out->holds = false;
+    out->hint = hint;
+    va_start(args, format);
+    vsnprintf(out->why, sizeof(out->why), format, args);
+    va_end(args);
+}
+
+static const char *upstream_hint(enum driver_trouble trouble)
+{
+    static const char *const hints[DRIVER_TROUBLES] = {
+        [DRIVER_FINE] = "",
+        [DRIVER_GAVE_UP] =
+            "give each tier its own --name, point --upstream at etcd or a tier nearer to it, and restart",
+        [DRIVER_TOO_OLD] = "upgrade etcd",
+        [DRIVER_LOG_IN] = "check --upstream-user and --upstream-password-file of the tier",
+        [DRIVER_REFUSED] = "upstream answers with an error: does it have a leader, and may the tier read its scope?",
+        [DRIVER_UNREACHABLE] = "is upstream up, can the tier's machine reach it, and do the certificates fit? Clients "
+                               "keep their places meanwhile",
+        [DRIVER_DISK] = "make room where --cache-dir is; the tier goes on by itself",
+        [DRIVER_WORKING] = "wait: the tier reads from upstream what it does not have",
+        [DRIVER_SILENT] =
+            "look at the member that the tier follows: does it have a leader, is it stopped or overloaded?",
+        [DRIVER_ABSENT] = "check --follow of the tier: PLURAL, or PLURAL.GROUP; the tier looks for it every 10 s",
+    };
+    return hints[trouble];
+}
+
+static void check_upstream(const struct tier_numbers *numbers, struct readiness_finding *out)
 {
     const struct driver_status *s = &numbers->upstream;
     if (!numbers->upstream_answered)
-        snprintf(why, READINESS_WHY, "the follower did not answer");
+        fails(out, "restart the tier, and report it with its log: that is a bug", "the follower did not answer");
     else if (s->standing != DRIVER_READY)
-        snprintf(why, READINESS_WHY, "%s%s%s", numbers_standing_name(s->standing), s->reason[0] != '\0' ? ": " : "",
-                 s->reason);
-    return numbers->upstream_answered && s->standing == DRIVER_READY;
+        fails(out, upstream_hint(s->trouble), "%s%s%s", numbers_standing_name(s->standing),
+              s->reason[0] != '\0' ? ": " : "", s->reason);
 }
 
-static bool check_lag(const struct tier_numbers *numbers, char why[READINESS_WHY])
+static void check_lag(const struct tier_numbers *numbers, struct readiness_finding *out)
 {
     uint64_t behind = numbers->upstream_answered ? numbers->upstream.silent_ms : BELFRY_NEVER;
     double limit = (double)numbers->ready_lag_ms / 1000;
+    bool is_known_cause = numbers->upstream_answered && numbers->upstream.standing != DRIVER_READY;
     if (behind == BELFRY_NEVER)
-        snprintf(why, READINESS_WHY, "not known yet (limit %g s)", limit);
-    else
-        snprintf(why, READINESS_WHY, "%g s behind (limit %g s)", (double)behind / 1000, limit);
-    return behind <= numbers->ready_lag_ms;
+        fails(out, "", "not known yet (limit %g s)", limit);
+    else if (behind > numbers->ready_lag_ms)
+        fails(out, is_known_cause ? "" : "is the link to upstream slow, or the machine busy?",
+              "%g s behind (limit %g s)", (double)behind / 1000, limit);
 }
 
-static bool check_replica(const struct tier_numbers *numbers, char why[READINESS_WHY])
+static void check_replica(const struct tier_numbers *numbers, struct readiness_finding *out)
 {
-    bool trouble = numbers->upstream_answered && numbers->upstream.disk_trouble;
-    snprintf(why, READINESS_WHY, "%s", numbers->upstream.disk_why);
-    return !trouble;
+    if (numbers->upstream_answered && numbers->upstream.disk_trouble)
+        fails(out, upstream_hint(DRIVER_DISK), "%s", numbers->upstream.disk_why);
 }
 
-static bool check_workers(const struct tier_numbers *numbers, char why[READINESS_WHY])
+static void check_workers(const struct tier_numbers *numbers, struct readiness_finding *out)
 {
     size_t silent = 0;
     for (size_t i = 0; i < numbers->n_workers; i++)
         silent += !numbers->workers[i].answered;
-    snprintf(why, READINESS_WHY, "%zu of %zu did not answer", silent, numbers->n_workers);
-    return silent == 0;
+    if (silent > 0)
+        fails(out, "is the machine out of processor time? Otherwise restart the tier, and report it with its log",
+              "%zu of %zu did not answer", silent, numbers->n_workers);
 }
 
 /* A listener with rights=upstream serves only while upstream has auth on. */
-static bool check_rights(const struct tier_numbers *numbers, char why[READINESS_WHY])
+static void check_rights(const struct tier_numbers *numbers, struct readiness_finding *out)
 {
     for (size_t i = 0; i < numbers->n_workers && numbers->guarded != NULL; i++) {
         const struct worker_numbers *worker = &numbers->workers[i];
         if (!worker->answered || worker->auth == PERMIT_AUTH_ON)
             continue;
-        snprintf(why, READINESS_WHY, "%s upstream, and %.128s has rights=upstream",
-                 worker->auth == PERMIT_AUTH_OFF ? "auth is off" : "it is not known yet whether auth is on",
-                 numbers->guarded);
-        return false;
+        bool is_off = worker->auth == PERMIT_AUTH_OFF;
+        fails(out, is_off ? "turn auth on upstream, or restart the tier with another rights= of that listener" : "",
+              "%s upstream, and %.128s has rights=upstream",
+              is_off ? "auth is off" : "it is not known yet whether auth is on", numbers->guarded);
+        return;
     }
-    return true;
 }
 
-static bool check_drain(const struct tier_numbers *numbers, char why[READINESS_WHY])
+static void check_drain(const struct tier_numbers *numbers, struct readiness_finding *out)
 {
-    snprintf(why, READINESS_WHY, "the tier drains");
-    return !numbers->draining;
+    if (numbers->draining)
+        fails(out, "", "the tier drains");
 }
 
 static const struct {
     const char *name;
-    bool (*holds)(const struct tier_numbers *numbers, char why[READINESS_WHY]);
+    void (*judge)(const struct tier_numbers *numbers, struct readiness_finding *out); /* `out` holds, until it fails */
 } checks[READINESS_N] = {
     [READINESS_UPSTREAM] = {"upstream", check_upstream}, [READINESS_LAG] = {"lag", check_lag},
     [READINESS_REPLICA] = {"replica", check_replica},    [READINESS_WORKERS] = {"workers", check_workers},
@@ -77,7 +109,38 @@ const char *readiness_name(enum readiness_check check)
     return checks[check].name;
 }
 
-bool readiness_holds(const struct tier_numbers *numbers, enum readiness_check check, char why[READINESS_WHY])
+void readiness_judge(const struct tier_numbers *numbers, struct readiness *out)
 {
-    return checks[check].holds(numbers, why);
+    out->is_ready = true;
+    for (enum readiness_check check = 0; check < READINESS_N; check++) {
+        out->checks[check] = (struct readiness_finding){.holds = true, .hint = ""};
+        checks[check].judge(numbers, &out->checks[check]);
+        out->is_ready = out->is_ready && out->checks[check].holds;
+    }
+}
+
+void readiness_write(struct belfry_json *json, const struct readiness *readiness)
+{
+    char why[READINESS_WHY + 32] = "";
+    belfry_json_open(json, "checks", '[');
+    for (enum readiness_check check = 0; check < READINESS_N; check++) {
+        const struct readiness_finding *finding = &readiness->checks[check];
+        belfry_json_open(json, NULL, '{');
+        belfry_json_str(json, "name", readiness_name(check));
+        belfry_json_bool(json, "ok", finding->holds);
+        if (!finding->holds) {
+            belfry_json_str(json, "why", finding->why);
+            belfry_json_str(json, "hint", finding->hint);
+        }
+        belfry_json_close(json, '}');
+        if (!finding->holds && why[0] == '\0')
+            snprintf(why, sizeof(why), "%s: %s", readiness_name(check), finding->why);
+    }
+    belfry_json_close(json, ']');
+    belfry_json_bool(json, "ready", readiness->is_ready);
+    belfry_json_str(json, "verdict",
+                    !readiness->checks[READINESS_DRAIN].holds ? "draining"
+                    : readiness->is_ready                     ? "ready"
+                                                              : "not ready");
+    belfry_json_str(json, "why", why);
 }

@@ -1,7 +1,8 @@
 /* src/serve/admin/readiness.h
  *
- * readiness: whether a tier should get clients, one check at a time. Each is a line of /readyz?verbose and a series of
- * the metric belfry_ready. The tier is ready when all of them hold.
+ * readiness: whether a tier should get clients: the one verdict that /readyz, /metrics, the page, belfryctl top and
+ * doctor show. It is made of checks, and each is a line of /readyz?verbose and a series of the metric belfry_ready. The
+ * tier is ready when all of them hold.
  *
  * Full pools are no check: clients that hold little are still served (pools.h).
  *
@@ -24,9 +25,25 @@ enum readiness_check {
     READINESS_N
 };
 
+struct readiness_finding {
+    bool holds;
+    char why[READINESS_WHY]; /* why it does not; "": it holds */
+    const char *hint;        /* what to do about it; "": nothing, or it holds */
+};
+
+struct readiness {
+    bool is_ready;
+    struct readiness_finding checks[READINESS_N];
+};
+
+void readiness_judge(const struct tier_numbers *numbers, struct readiness *out);
+
 const char *readiness_name(enum readiness_check check); /* "upstream", "lag", ... */
 
-/* False: the check does not hold, and `why` says why; otherwise `why` is not to be read. */
-bool readiness_holds(const struct tier_numbers *numbers, enum readiness_check check, char why[READINESS_WHY]);
+/* As members of an object that is open:
+ * "ready":false,"verdict":"not ready","why":"lag: 9 s behind (limit 5 s)",
+ * "checks":[{"name":"upstream","ok":true},{"name":"lag","ok":false,"why":"..","hint":".."},...]
+ * The verdict is "ready", "not ready" or "draining"; "why" is that of the first check that does not hold, or "". */
+void readiness_write(struct belfry_json *json, const struct readiness *readiness);
 
 #endif

@@ -25,10 +25,59 @@ static int setup(void **state)
 /* Every check but this one holds; READINESS_N: all of them do. */
 static void assert_fails_alone(enum readiness_check failing)
 {
+    struct readiness readiness;
+    readiness_judge(&numbers, &readiness);
+    assert_int_equal(readiness.is_ready, failing == READINESS_N);
     for (enum readiness_check check = 0; check < READINESS_N; check++) {
-        char why[READINESS_WHY] = "";
-        assert_int_equal(readiness_holds(&numbers, check, why), check != failing);
-        assert_true(check != failing || why[0] != '\0');
+        assert_int_equal(readiness.checks[check].holds, check != failing);
+        assert_int_equal(readiness.checks[check].why[0] != '\0', check == failing);
+    }
+}
+
+/* What programs and the page read. */
+static void assert_written(const char *text)
+{
+    struct belfry_buf buf;
+    belfry_buf_init(&buf);
+    struct belfry_json json = belfry_json_begin(&buf);
+    struct readiness readiness;
+    readiness_judge(&numbers, &readiness);
+    belfry_json_open(&json, NULL, '{');
+    readiness_write(&json, &readiness);
+    belfry_json_close(&json, '}');
+    assert_int_equal(belfry_json_finish(&json), BELFRY_OK);
+    assert_int_equal(belfry_buf_append(&buf, "", 1), BELFRY_OK);
+    const char *written = belfry_buf_bytes(&buf).data;
+    if (strstr(written, text) == NULL)
+        fail_msg("%s is not in %s", text, written);
+    belfry_buf_fini(&buf);
+}
+
+static void verdict_is_written_with_why_and_what_to_do(void **state)
+{
+    assert_written("\"ready\":true,\"verdict\":\"ready\",\"why\":\"\"");
+    numbers.upstream.disk_trouble = true;
+    snprintf(numbers.upstream.disk_why, sizeof(numbers.upstream.disk_why), "disk full: /cache");
+    assert_written("\"ready\":false,\"verdict\":\"not ready\",\"why\":\"replica: disk full: /cache\"");
+    assert_written("{\"name\":\"replica\",\"ok\":false,\"why\":\"disk full: /cache\",\"hint\":\"make room where "
+                   "--cache-dir is; the tier goes on by itself\"}");
+    numbers.draining = true;
+    assert_written("\"verdict\":\"draining\",\"why\":\"replica: disk full: /cache\"");
+    setup(state);
+    numbers.draining = true;
+    assert_written("\"ready\":false,\"verdict\":\"draining\",\"why\":\"drain: the tier drains\"");
+}
+
+/* A reason without a remedy helps nobody. */
+static void every_trouble_of_upstream_has_a_hint(void **state)
+{
+    (void)state;
+    numbers.upstream.standing = DRIVER_STALE;
+    for (enum driver_trouble trouble = DRIVER_FINE + 1; trouble < DRIVER_TROUBLES; trouble++) {
+        struct readiness readiness;
+        numbers.upstream.trouble = trouble;
+        readiness_judge(&numbers, &readiness);
+        assert_true(readiness.checks[READINESS_UPSTREAM].hint[0] != '\0');
     }
 }
 
@@ -75,6 +124,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(tier_that_follows_is_ready, setup),
         cmocka_unit_test_setup(each_check_fails_for_its_own_reason, setup),
+        cmocka_unit_test_setup(verdict_is_written_with_why_and_what_to_do, setup),
+        cmocka_unit_test_setup(every_trouble_of_upstream_has_a_hint, setup),
         cmocka_unit_test(names_are_those_of_readyz),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

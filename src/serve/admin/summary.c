@@ -81,25 +81,6 @@ uint64_t summary_metric(const struct tier_numbers *numbers, const char *metric, 
 
 /* ---- JSON ---- */
 
-static void write_checks(struct belfry_json *json, const struct tier_numbers *numbers)
-{
-    bool ready = true;
-    belfry_json_open(json, "checks", '[');
-    for (enum readiness_check check = 0; check < READINESS_N; check++) {
-        char why[READINESS_WHY];
-        bool holds = readiness_holds(numbers, check, why);
-        ready = ready && holds;
-        belfry_json_open(json, NULL, '{');
-        belfry_json_str(json, "name", readiness_name(check));
-        belfry_json_bool(json, "ok", holds);
-        if (!holds)
-            belfry_json_str(json, "why", why);
-        belfry_json_close(json, '}');
-    }
-    belfry_json_close(json, ']');
-    belfry_json_bool(json, "ready", ready);
-}
-
 static void write_workers(struct belfry_json *json, const struct tier_numbers *numbers)
 {
     uint64_t answering = 0;
@@ -191,7 +172,9 @@ void summary_write(struct belfry_json *json, const struct tier_numbers *numbers)
     const struct number *table;
     size_t n = numbers_table(&table);
     belfry_json_open(json, "summary", '{');
-    write_checks(json, numbers);
+    struct readiness readiness;
+    readiness_judge(numbers, &readiness);
+    readiness_write(json, &readiness);
     write_workers(json, numbers);
     write_watchers(json, numbers);
     write_by_label(json, "rejected", "belfry_rejected_total", numbers);

@@ -30,7 +30,7 @@ void summary_latency(const struct tier_numbers *numbers, struct latency *out);
 uint64_t summary_metric(const struct tier_numbers *numbers, const char *metric, const char *labels);
 
 /* As a member "summary":
- * {"ready":true,"checks":[{"name":"upstream","ok":true},{"name":"lag","ok":false,"why":".."},...],
+ * {"ready":true,"verdict":"ready","why":"","checks":[..], as readiness_write() says;
  *  "workers":N,"workers_answering":N,"watchers":{"grpc":{"synced":N,"catching_up":N,"parked":N},"kube":{..},..},
  *  "rejected":{"descriptors":N,...},"memory":{"log":N,...},"latency":{"buckets":[..],"count":N,"sum_s":..},
  *  "worker":{..},"core":{..},...}
