@@ -33,7 +33,10 @@ static inline bool belfry_log_is_due(uint64_t n)
 
 #define BELFRY_LOG_TEXT 640 /* bytes per line, with NUL: room for nine tier names of the longest kind */
 
-/* Formats one line of less than BELFRY_LOG_TEXT bytes, cutting the rest, and calls the hook. `log` may be NULL. */
+/* Formats one line of less than BELFRY_LOG_TEXT bytes, cutting the rest, and calls the hook. `log` may be NULL.
+ * Whatever the arguments hold, the text has the pairs that the format names: in a value that the format puts in quotes,
+ * quotes and backslashes of arguments are escaped with a backslash; an argument that is a whole value without quotes
+ * gets them when it has blanks, quotes or "=". A value that is cut is closed. */
 __attribute__((format(printf, 4, 5))) void belfry_logf(const struct belfry_log *log, enum belfry_log_level level,
                                                        const char *event, const char *format, ...);
 

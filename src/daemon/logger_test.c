@@ -13,7 +13,10 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <yyjson.h>
 
+#include "base/rng.h"
+#include "base/utf8.h"
 #include "daemon/logline.h"
 #include "support/refuse.h"
 
@@ -67,8 +70,9 @@ static void json_splits_pairs_and_escapes(void **state)
                                                              "\"1234567890123456\",\"f\":\"-\",\"g\":\"1.5\""},
         {"n=\"5\"", ",\"n\":\"5\""},
         {"why=\"connection refused\" n=1", ",\"why\":\"connection refused\",\"n\":1"},
-        {"why=\"bad \"thing\" there\" n=1", ",\"why\":\"bad \\\"thing\",\"msg\":\"there\\\" n=1\""},
-        {"why=\"a\\\" b\" n=1", ",\"why\":\"a\\\\\\\" b\",\"n\":1"},
+        {"why=\"a\\\" b\" n=1", ",\"why\":\"a\\\" b\",\"n\":1"},
+        {"why=\"a\\\\\" n=1", ",\"why\":\"a\\\\\",\"n\":1"},
+        {"why=\"C:\\dir\" n=1", ",\"why\":\"C:\\\\dir\",\"n\":1"},
         {"why=\"cut", ",\"why\":\"cut\""},
         {"why=\"", ",\"why\":\"\""},
         {"why=\"\" a=", ",\"why\":\"\",\"a\":\"\""},
@@ -99,6 +103,104 @@ static void the_longest_text_stays_a_whole_line(void **state)
     const char *line = line_of((struct logline_form){.json = true}, event, text);
     assert_string_equal(line + strlen(line) - 9, "\\u0001\"}\n");
     assert_true(strlen(line) > 6 * (BELFRY_LOG_TEXT - 3));
+}
+
+/* ---- what arguments hold ---- */
+
+struct said {
+    char text[BELFRY_LOG_TEXT];
+};
+
+static void note_line(enum belfry_log_level level, const char *event, const char *text, void *user)
+{
+    struct said *said = user;
+    (void)level;
+    (void)event;
+    snprintf(said->text, sizeof(said->text), "%s", text);
+}
+
+static void draw_value(struct belfry_rng *rng, char out[24])
+{
+    static const char letters[] = "\"\"\\\\  ==ab{}:,\n\x01\x7f\xc3\xa9\xff";
+    size_t len = (size_t)belfry_rng_below(rng, 23);
+    for (size_t i = 0; i < len; i++)
+        out[i] = letters[belfry_rng_below(rng, sizeof(letters) - 1)];
+    out[len] = '\0';
+}
+
+/* As a reader of logfmt does: the value of a pair, and what follows it. */
+static const char *read_value(const char *at, const char *name, char out[64])
+{
+    size_t n = 0;
+    assert_int_equal(strncmp(at, name, strlen(name)), 0);
+    at += strlen(name);
+    assert_int_equal(*at++, '=');
+    if (*at != '"') {
+        while (*at != ' ' && *at != '\n')
+            out[n++] = *at++;
+    } else {
+        for (at++; *at != '"'; at++) {
+            at += *at == '\\';
+            assert_true(*at != '\n' && *at != '\0');
+            out[n++] = *at;
+        }
+        at++;
+    }
+    out[n] = '\0';
+    assert_true(*at == ' ' || *at == '\n');
+    return at + 1;
+}
+
+/* Control characters are "?" in logfmt. */
+static void assert_same(const char *read, const char *value)
+{
+    assert_int_equal(strlen(read), strlen(value));
+    for (size_t i = 0; value[i] != '\0'; i++)
+        assert_int_equal(read[i], (unsigned char)value[i] < ' ' || value[i] == 0x7f ? '?' : value[i]);
+}
+
+static bool is_utf8(const char *text)
+{
+    for (size_t left = strlen(text), n; left > 0; text += n, left -= n) {
+        uint32_t code;
+        if ((n = belfry_utf8_next(text, left, &code)) == 0)
+            return false;
+    }
+    return true;
+}
+
+/* Whatever they hold, a line has the pairs that its format names, with these values, in both forms. */
+static void random_arguments_keep_their_pairs(void **state)
+{
+    (void)state;
+    struct said said;
+    struct belfry_log log = {.line = note_line, .user = &said, .level = BELFRY_LOG_INFO};
+    struct belfry_rng rng = {.state = 20251118};
+    for (int round = 0; round < 20000; round++) {
+        char why[24], user[24], value[64];
+        draw_value(&rng, why);
+        draw_value(&rng, user);
+        belfry_logf(&log, BELFRY_LOG_WARN, "x", "user=%s why=\"%s\" n=%d", user, why, round);
+        const char *line = line_of((struct logline_form){.journal = true}, "x", said.text);
+        const char *at = read_value(strstr(line, "user="), "user", value);
+        assert_same(value, user);
+        at = read_value(at, "why", value);
+        assert_same(value, why);
+        at = read_value(at, "n", value);
+        assert_int_equal(atoi(value), round);
+        assert_int_equal(*at, '\0');
+        line = line_of((struct logline_form){.json = true}, "x", said.text);
+        yyjson_doc *doc = yyjson_read(line, strlen(line), 0);
+        assert_non_null(doc);
+        yyjson_val *root = yyjson_doc_get_root(doc);
+        assert_int_equal(yyjson_obj_size(root), 6); /* ts, level, event, and ours */
+        assert_int_equal(yyjson_get_int(yyjson_obj_get(root, "n")), round);
+        if (is_utf8(why))
+            assert_string_equal(yyjson_get_str(yyjson_obj_get(root, "why")), why);
+        if (is_utf8(user))
+            assert_string_equal(yyjson_get_str(yyjson_obj_get(root, "user")), user);
+        yyjson_doc_free(doc);
+    }
 }
 
 /* ---- the logger ---- */
@@ -338,6 +440,7 @@ int main(void)
         cmocka_unit_test(the_journal_gets_a_level_and_no_time),
         cmocka_unit_test(json_splits_pairs_and_escapes),
         cmocka_unit_test(the_longest_text_stays_a_whole_line),
+        cmocka_unit_test(random_arguments_keep_their_pairs),
         cmocka_unit_test(a_line_goes_through_the_hook_by_level),
         cmocka_unit_test(a_flood_of_one_event_is_held_back_and_counted),
         cmocka_unit_test(what_was_held_back_is_told_by_a_tick_and_at_the_end),

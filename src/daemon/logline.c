@@ -74,11 +74,18 @@ static void put_char(struct line *line, const char *at, size_t n, uint32_t code)
         logline_put(line, at, n);
 }
 
-static void put_string(struct line *line, const char *text, size_t len)
+enum escapes { ESCAPES_NONE, ESCAPES_BACKSLASH };
+
+/* With ESCAPES_BACKSLASH, a backslash before a quote or another one is not part of the text. */
+static void put_string(struct line *line, const char *text, size_t len, enum escapes escapes)
 {
     logline_put(line, "\"", 1);
     while (len > 0) {
         uint32_t code = 0;
+        if (escapes == ESCAPES_BACKSLASH && len > 1 && text[0] == '\\' && (text[1] == '"' || text[1] == '\\')) {
+            text++;
+            len--;
+        }
         size_t n = belfry_utf8_next(text, len, &code), used = n == 0 ? 1 : n;
         put_char(line, text, n, code);
         text += used;
@@ -95,12 +102,14 @@ static bool is_number(const char *text, size_t len)
     return n_digits > 0 && n_digits <= 15 && sign + n_digits == len && (text[sign] != '0' || (n_digits == 1 && !sign));
 }
 
-/* The bytes of a value in quotes, the closing one included: up to the quote that a blank or the end follows. */
+/* The bytes of a value in quotes, the closing one included. */
 static size_t quoted_len(const char *text)
 {
-    for (size_t i = 1; text[i] != '\0'; i++)
-        if (text[i] == '"' && text[i - 1] != '\\' && (text[i + 1] == ' ' || text[i + 1] == '\0'))
+    for (size_t i = 1; text[i] != '\0'; i++) {
+        if (text[i] == '"')
             return i + 1;
+        i += text[i] == '\\' && text[i + 1] != '\0';
+    }
     return strlen(text); /* cut */
 }
 
@@ -112,19 +121,19 @@ static size_t put_value(struct line *line, const char *text)
         if (is_number(text, len))
             logline_put(line, text, len);
         else
-            put_string(line, text, len);
+            put_string(line, text, len, ESCAPES_NONE);
         return len;
     }
     size_t len = quoted_len(text);
     bool closed = len > 1 && text[len - 1] == '"';
-    put_string(line, text + 1, len - 1 - closed);
+    put_string(line, text + 1, len - 1 - closed, ESCAPES_BACKSLASH);
     return len;
 }
 
 static void put_name(struct line *line, const char *text, size_t len)
 {
     logline_put(line, ",", 1);
-    put_string(line, text, len);
+    put_string(line, text, len, ESCAPES_NONE);
     logline_put(line, ":", 1);
 }
 
@@ -134,7 +143,7 @@ static void put_pairs(struct line *line, const char *text)
         size_t len = strcspn(text, "= ");
         if (text[len] != '=' || len == 0) {
             put_name(line, "msg", 3);
-            put_string(line, text, strlen(text));
+            put_string(line, text, strlen(text), ESCAPES_NONE);
             return;
         }
         put_name(line, text, len);
@@ -149,7 +158,7 @@ static void format_json(struct line *line, const char *ts, const char *level, co
     if (ts != NULL)
         putf(line, "\"ts\":\"%s\",", ts);
     putf(line, "\"level\":\"%s\",\"event\":", level);
-    put_string(line, event, strnlen(event, LOGLINE_EVENT - 1));
+    put_string(line, event, strnlen(event, LOGLINE_EVENT - 1), ESCAPES_NONE);
     put_pairs(line, text);
     line->at[line->len++] = '}';
 }

@@ -1,7 +1,7 @@
 /* src/daemon/logline.h
  *
- * logline: one line of the log as bytes, logfmt or JSON. `text` is key=value pairs; a value in double quotes ends at
- * the quote that a blank or the end follows, so that quotes inside do no harm; what is no pair becomes "msg".
+ * logline: one line of the log as bytes, logfmt or JSON. `text` is key=value pairs as belfry_logf() writes them: in a
+ * value in double quotes, quotes and backslashes have a backslash before them. What is no pair becomes "msg".
  *
  * Thread: any. Memory: none; a text that belfry_logf() would have cut is cut, the line stays whole.
  */

@@ -128,15 +128,12 @@ static enum belfry_err say_needs(const struct reload *reload, const struct confi
 
 /* ---- all of it ---- */
 
-/* What config_load() prints, as a value of a log line: without the program's name, in one line, without quotes. */
+/* What config_load() prints, as a value of a log line: without the program's name, in one line. */
 static void log_failure(struct reload *reload, char *mistakes)
 {
     static const char name[] = "belfryd: ";
     const char *at = strncmp(mistakes, name, strlen(name)) == 0 ? mistakes + strlen(name) : mistakes;
     mistakes[strcspn(mistakes, "\n")] = '\0';
-    for (char *c = mistakes; *c != '\0'; c++)
-        if (*c == '"')
-            *c = '\'';
     belfry_logf(logger_log(reload->opts.logger), BELFRY_LOG_ERROR, "reload_failed",
                 "why=\"%s\" hint=\"all settings stay as they were\"", at);
 }

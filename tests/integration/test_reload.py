@@ -1,6 +1,8 @@
 """systemctl reload: SIGHUP reads the configuration again; what can change without a restart changes, and the log says what."""
+import json
 import os
 import re
+import shlex
 import signal
 import socket
 import urllib.error
@@ -61,6 +63,22 @@ def test_log_level_changes_while_it_runs(reloaded):
     before = len(reloaded.tier.log())
     assert "level=error event=reload_failed" in reloaded.reload("log-level: loud\n")
     assert "level=info" not in reloaded.tier.log()[before:]
+
+
+@pytest.mark.parametrize("form", ["logfmt", "json"])
+def test_quotes_in_a_value_do_not_end_it(cluster, make_tier, tmp_path, form):
+    """What a file, a peer or an API server says may have quotes: the line has the pairs that it had without them."""
+    reloaded = Reloaded(cluster, make_tier, tmp_path, "log-level: info\n", "--log-format", form)
+    before = len(reloaded.tier.log())
+    reloaded.file.write_text("log-level: 'lo\"ud n=1'\n")
+    os.kill(reloaded.tier.pid, signal.SIGHUP)
+    line = procs.wait_until(lambda: re.search(r'.*reload_failed.*\n', reloaded.tier.log()[before:]), 10)[0]
+    if form == "json":
+        fields = json.loads(line)
+    else:
+        fields = {name: value for name, value in (pair.split("=", 1) for pair in shlex.split(line))}
+    assert set(fields) == {"ts", "level", "event", "why", "hint"}, line
+    assert 'lo"ud n=1' in fields["why"] and fields["hint"] == "all settings stay as they were", line
 
 
 def are_closed(sockets):
