@@ -14,9 +14,10 @@ from ports import free_port
 from test_site import build
 
 LOOKED_AT = ["index.html", "tasks/front.html", "reference/errors.html", "reference/what-happens.html", "architecture.html",
-             "benchmarks.html"]
+             "benchmarks.html", "benchmarks/figures.html"]
 SERIOUS = ("serious", "critical")
 PHONE = 390
+READ_PX = 8000  # a page that is read from the top to the end; all figures of the benchmarks are on another
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -65,6 +66,14 @@ def test_axe_finds_nothing_serious(url, open_browser, scheme, figure):
         found += [(name, *violation) for violation in said["violations"] if violation[0] in SERIOUS]
     figure(f"site.axe.{scheme}", len(found), f"serious findings on {len(LOOKED_AT)} pages")
     assert not found, "\n".join(map(str, found))
+
+
+def test_the_page_of_benchmarks_can_be_read_to_its_end(url, open_browser, figure):
+    browser = open_browser(width=1280, height=900)
+    browser.load(url + "benchmarks.html")
+    height = browser.wait_js("document.readyState == 'complete' && document.scrollingElement.scrollHeight")
+    figure("site.benchmarks.px", height, "height of the page of benchmarks")
+    assert height < READ_PX
 
 
 def test_no_page_is_wider_than_a_phone(url, open_browser):

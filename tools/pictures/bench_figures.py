@@ -5,7 +5,7 @@ has fewer panels or bars; a chart without panels is left out.
 """
 import collections
 
-from pictures.charts import Bar, Panel, Ratio, ratio
+from pictures.charts import Bar, Panel, Ratio, beats, ratio
 
 Chart = collections.namedtuple("Chart", "name title text panels")
 
@@ -21,6 +21,7 @@ SERVERS = {
     "belfryd": ("belfryd", "tier", False),
 }
 OURS = "belfryd"
+HIGHER = ("1/s", "rev/s", "per s")  # units of which more is better
 UNITS = {"us CPU": "us", "rev/s": "per s", "x RssAnon": "x", "1/s": "per s"}
 
 
@@ -77,11 +78,15 @@ def fanout(result):
 def kube(result):
     yield Chart("kube-cpu", "Kubernetes' API: CPU of the server per delivery",
                 "List and watch over HTTP/1.1, one watch per connection, beside the watch cache of a real kube-apiserver.",
-                panels(result, *((f"{n} watchers, {how}", None) for n in ("1,000", "4,000") for how in ("paced", "burst"))))
+                panels(result, *((f"{n} watchers, {how}", None) for n in ("1,000", "4,000") for how in ("paced", "burst")),
+                       ("event of one of", "an {work}")))
     yield Chart("kube-ended", "Kubernetes' API: watches that the server ended because they were slow", "",
                 ended_panels(result))
-    yield Chart("kube-memory", "Kubernetes' API: memory", "",
-                panels(result, ("idle watcher", "an {work}"), ("its memory at most", "while all objects are listed")))
+    yield Chart("kube-memory", "Kubernetes' API: memory",
+                "Anonymous memory is what a program allocated. Resident memory also counts the pages of files that it maps: belfryd "
+                "reads its objects from a mapped file, and the kernel can take these pages back.",
+                panels(result, ("idle watcher", "an {work}"), ("its memory at most", "while all objects are listed: anonymous memory"),
+                       ("the same, of all resident pages", "while all objects are listed: resident memory")))
     yield Chart("kube-list", "Kubernetes' API: a list of all objects", "",
                 panels(result, ("list of", "{work}: time"), ("its CPU", "CPU of the server")))
     yield Chart("kube-latency", "Kubernetes' API: mean time from put to delivery", "",
@@ -100,30 +105,44 @@ def ended_panels(result):
     return [panel for panel in found if panel is not None]
 
 
-READS = ("one key", "one key, serializable", "one key, 1,000 writes/s meanwhile", "1,000 keys", "pages of 500 keys", "one in flight",
-         "100,000 keys, one in flight", "one key, Go client", "1,000 keys, Go client")
+# what a read bench asked for -> the chart that has the figure
+READS_MUST = {"CPU of belfryd": "cpu", "CPU of etcd": "etcd", "p99": "p99"}
+
+
+def reads_must(result):
+    """(work, chart) -> (must, verdict, the row's name). A row is "WORK: FIGURE", or "WORK: FIGURE, WHY at most"."""
+    found = {}
+    for row in result["rows"]:
+        work, _, figure = row["work"].partition(": ")
+        chart = next((chart for beginning, chart in READS_MUST.items() if figure.startswith(beginning)), None)
+        if chart:
+            found[work, chart] = (f"<= {row['must']:.3g}", row["verdict"].lower(), row["work"])
+    return found
 
 
 def reads(result):
-    def figures(unit, figure, works=READS):
+    asked = reads_must(result)
+    works = list(dict.fromkeys(row["work"] for row in result["costs"]))
+
+    def figures(chart, unit, figure, higher=False):
         for work in works:
             rows = {row["server"]: row for row in result["costs"] if row["work"] == work}
             bars = [bar(server, max(0, value)) for server in SERVERS
                     if (value := figure(rows.get(server, {}), server)) is not None]
             if OURS in rows and len(bars) > 1:
-                yield Panel(work, unit, bars, OURS)
+                yield Panel(work, unit, bars, OURS, higher, *asked.get((work, chart), ("", ""))[:2])
 
     def of_etcd(row, server):
         return None if server == "nghttpd" else row.get("cpu_us") if server == "etcd" else row.get("etcd_cpu_us")
     yield Chart("reads-cpu", "Reads: CPU of the server per read",
                 "128 reads under way on 16 connections; linearizable unless the title says serializable. nghttpd sends a file with "
-                "the bytes of the answer: the limit.", list(figures("us", lambda row, _: row.get("cpu_us"))))
+                "the bytes of the answer: the limit.", list(figures("cpu", "us", lambda row, _: row.get("cpu_us"))))
     yield Chart("reads-etcd", "Reads: CPU of etcd per read",
-                "What is left for etcd when a proxy or a tier answers: belfryd asks how far etcd is, once for all reads that wait. "
-                "What etcd uses without reads is taken off. Serializable reads of belfryd cost it nothing, and are left out.",
-                list(figures("us", of_etcd, [work for work in READS if "serializable" not in work])))
-    yield Chart("reads-p99", "Reads: time that 99 of 100 reads stay below", "",
-                list(figures("ms", lambda row, _: row.get("latency_p99_ms"))))
+                "The work that remains for etcd when a proxy or a tier answers. belfryd asks etcd for its revision, once for all reads "
+                "that wait. The CPU that etcd uses without reads is subtracted.", list(figures("etcd", "us", of_etcd)))
+    yield Chart("reads-rate", "Reads per second", "", list(figures("rate", "per s", lambda row, _: row.get("reads_per_s"), True)))
+    yield Chart("reads-p50", "Reads: median time", "", list(figures("p50", "ms", lambda row, _: row.get("latency_p50_ms"))))
+    yield Chart("reads-p99", "Reads: 99th percentile of the time", "", list(figures("p99", "ms", lambda row, _: row.get("latency_p99_ms"))))
 
 
 def gateway(result):
@@ -200,20 +219,23 @@ def tls(result):
 
 def many(result):
     crowds = list(dict.fromkeys(row["work"].split(": ")[0] for row in result["rows"]))
-    wanted = ("memory of a watch", "CPU of a create", "CPU of a put and its delivery, burst", "the same, one at a time")
+    wanted = {"memory of a watch": None, "creates a second": "creates per second", "CPU of a create": None,
+              "CPU of a put and its delivery, burst": None, "the same, one at a time": "CPU of a put and its delivery, one at a time",
+              "put to delivery, one at a time, p50": "put to delivery, one at a time, median",
+              "the same, p99": "put to delivery, one at a time, 99th percentile"}
     found = []
     for crowd in crowds:
         rows = {row["work"].removeprefix(f"{crowd}: "): row for row in result["rows"] if row["work"].startswith(f"{crowd}: ")}
         watches = rows.get("watches created", {})
         alone = [server for server in SERVERS if watches.get(server) == watches.get(OURS)] == [OURS]
-        for name in wanted[:1] if alone else wanted:
+        for name in list(wanted)[:1] if alone else wanted:
             row = rows.get(name)
             if row and row.get(OURS) is not None:
-                title = "CPU of a put and its delivery, one at a time" if name.startswith("the same") else name
+                title = wanted[name] or name
                 # a server that did not get as far has fewer watches: its figures are of another crowd
                 full = {server: value for server, value in row.items()
                         if server not in SERVERS or watches.get(server) == watches.get(OURS)}
-                found.append(panel_of_row(full, f"{watches[OURS]:,.0f} watches: {title}"))
+                found.append(panel_of_row(full, f"{watches[OURS]:,.0f} watches: {title}", row["unit"] in HIGHER))
     yield Chart("many", "Many watches on few connections (etcd issue 9839)",
                 "A server that could not create all watches in time has no bar.", found)
 
@@ -265,7 +287,14 @@ SUMMARY = [
     ("etcd", "reads", "reads-cpu", "1,000 keys", "etcd", "CPU per read of 1,000 keys"),
     ("etcd", "reads", "reads-cpu", "one key", "etcd", "CPU per linearizable read of one key"),
     ("etcd", "fanout", "fanout-cpu", "1,000 connections, paced", "etcd", "CPU per delivery, 1,000 connections, one by one"),
-    ("kube-apiserver", "kube", "kube-memory", "while all objects", "kube-apiserver", "memory while all objects are listed"),
+    ("etcd", "reads", "reads-rate", "one key", "etcd", "linearizable reads per second, 128 under way"),
+    ("etcd", "reads", "reads-p50", "one key", "etcd", "median time of a linearizable read, 128 under way"),
+    ("etcd", "many", "many", "30,000 watches: put to delivery, one at a time, median", "etcd",
+     "median time from put to delivery, 30,000 watches, one put at a time"),
+    ("kube-apiserver", "kube", "kube-memory", "while all objects are listed: anonymous", "kube-apiserver",
+     "anonymous memory while all objects are listed"),
+    ("kube-apiserver", "kube", "kube-memory", "while all objects are listed: resident", "kube-apiserver",
+     "resident memory while all objects are listed"),
     ("kube-apiserver", "kube", "kube-memory", "an idle watcher", "kube-apiserver", "memory of an idle watcher"),
     ("kube-apiserver", "kube", "kube-list", "list of", "kube-apiserver", "time of a list of all objects"),
     ("kube-apiserver", "kube", "kube-cpu", "1,000 watchers, paced", "kube-apiserver", "CPU per delivery, one by one"),
@@ -285,12 +314,132 @@ def ratios(results):
     return [(group, sorted(found, key=lambda each: -each.value)) for group, found in groups.items()]
 
 
+# ---- every figure that has a peer ----
+#
+# Charts are a selection, made by hand. These are not: they follow the shape of a result, so a figure that a bench measures of belfryd
+# and of another program is compared, whether a chart shows it or not.
+
+NOT_COMPARED = {"tls": "plain belfryd is no other program",
+                "upstream": "what etcd does for the tiers: it is in the figures of etcd"}
+FIELDS = {"cpu_us": "CPU of the server", "etcd_cpu_us": "CPU of etcd", "etcd_ranges": "Ranges at etcd", "reads_per_s": "reads per second",
+          "latency_p50_ms": "median time", "latency_p99_ms": "99th percentile of the time", "failed": "failed", "p50_ms": "median time",
+          "p99_ms": "99th percentile of the time", "mean_ms": "mean time", "cpu_us_per_delivery": "CPU per delivery"}
+
+
+def field_title(key):
+    return FIELDS.get(key, key.replace("_", " "))
+
+
+def field_unit(key):
+    """(unit, is more better), by the name of a field."""
+    if key.endswith("_per_s"):
+        return "per s", True
+    units = (("_ms", "ms"), ("_us", "us"), ("_s", "s"), ("_us_per_delivery", "us"), ("_us_per_client", "us"))
+    return next((unit for ending, unit in units if key.endswith(ending)), ""), False
+
+
+def is_number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def named_rows(rows):
+    """(title, row): "the same: X" and "its X" get the name of the row that they go on from. "the same, X" replaces its last words."""
+    base = ""
+    for row in rows:
+        crowd, _, work = row["work"].rpartition(": ") if row["work"].count(" x ") == 1 else ("", "", row["work"])
+        head = f"{crowd}: " if crowd else ""
+        for beginning, joined in (("the same, ", f"{base.rpartition(', ')[0]}, " if ", " in base else f"{base}: "),
+                                  ("the same: ", f"{base}: "), ("its ", f"{base}: ")):
+            if work.startswith(beginning):
+                yield f"{head}{joined}{work.removeprefix(beginning)}", row
+                break
+        else:
+            base = work if work != "the same" else base
+            yield f"{head}{base}", row
+
+
+def compared_rows(result):
+    """Of benches whose rows have a column per server. A row with the figures of an earlier one is left out: it has another bound."""
+    seen = set()
+    for title, row in named_rows(result["rows"]):
+        values = tuple((server, row[server]) for server in SERVERS if is_number(row.get(server)))
+        if OURS not in dict(values) or (values, row["unit"]) in seen:
+            continue
+        seen.add((values, row["unit"]))
+        yield Panel(title, UNITS.get(row["unit"], row["unit"]), [bar(*each) for each in values], OURS,
+                    row["unit"] in HIGHER or row["work"].endswith("created"))
+
+
+def compared_fields(title, entries):
+    """`entries`: [(server, its name, {field: value})], of which the last one is ours."""
+    ours = entries[-1][1]
+    for key, value in entries[-1][2].items():
+        if not is_number(value) or any(word in key for word in NOT_COMPARED):
+            continue
+        unit, higher = field_unit(key)
+        bars = [bar(server, max(0, fields[key]), name) for server, name, fields in entries if is_number(fields.get(key))]
+        yield Panel(f"{title}: {field_title(key)}", unit, bars, ours, higher)
+
+
+def compared_reads(result):
+    for work in dict.fromkeys(row["work"] for row in result["costs"]):
+        rows = {row["server"]: row for row in result["costs"] if row["work"] == work}
+        if OURS not in rows:
+            continue
+        entries = [(server, SERVERS[server][0], dict(rows[server])) for server in SERVERS if server in rows]
+        for server, _, fields in entries:  # a read that is answered elsewhere may cost etcd something as well
+            parts = [fields.get("cpu_us"), 0 if server == "etcd" else fields.get("etcd_cpu_us")]
+            fields["CPU of the server and of etcd together_us"] = sum(parts) if all(map(is_number, parts)) else None
+        for panel in compared_fields(work, entries):
+            yield panel._replace(title=panel.title.removesuffix(" us"))
+
+
+def compared_stack(result):
+    levels = {"t1": "one tier", "t2": "two tiers", "t3": "three tiers"}
+    for crowd, mine in result.get("latency", {}).items():
+        n = crowd.removeprefix("watchers_")
+        for level, name in levels.items():
+            if level in mine and "etcd" in mine:
+                yield from compared_fields(f"{n} watcher{'s' if n != '1' else ''} through {name}",
+                                           [("etcd", "etcd", mine["etcd"]), (OURS, OURS, mine[level])])
+
+
+def compared_fleet(result):
+    both = result["median"]
+    yield from compared_fields("a fleet that starts", [("etcd", "etcd alone", both["direct"]), (OURS, "with two tiers", both["tiers"])])
+
+
+COMPARED = {"fanout": compared_rows, "kube": compared_rows, "gateway": compared_rows, "many": compared_rows, "reads": compared_reads,
+            "stack": compared_stack, "listwatch": compared_fleet}
+
+
+def compared(bench, result):
+    """Panels: every figure of a bench that has a peer. Where results are in no such shape, those of its charts."""
+    if bench in NOT_COMPARED:
+        return []
+    if bench in COMPARED:
+        found = COMPARED[bench](result)
+    else:
+        found = (panel for chart in charts(bench, result) for panel in chart.panels)
+    return [panel for panel in found if any(not each.limit and each.name != panel.ours for each in panel.bars)]
+
+
+def remark(result, panel, server):
+    """What else a reader must know: that the other had not as many watches."""
+    crowd = panel.title.split(": ")[0]
+    created = next((row for row in result.get("rows", []) if row["work"] == f"{crowd}: watches created"), {})
+    if is_number(created.get(server)) and created[server] != created.get(OURS):
+        return f" (with {created[server]:,.0f} of {created[OURS]:,.0f} watches)"
+    return ""
+
+
 def worse(results):
-    """Every figure of every chart in which another program is better than ours: (chart's title, panel, bar, ratio)."""
-    found = []
-    for bench in (bench for bench in BENCHES if bench in results and bench != "tls"):  # tls: belfryd beside itself
-        for chart in charts(bench, results[bench]):
-            for panel in chart.panels:
-                found += [(chart.title, panel, each, value) for each in panel.bars
-                          if not each.limit and (value := ratio(panel, each)) is not None and value < 1]
-    return found
+    """Every figure in which another program is better than ours: (what the bench is, panel, bar, remark), the largest losses first;
+    and how many figures were compared."""
+    found, n_compared = [], 0
+    for bench in (bench for bench in BENCHES if bench in results):
+        for panel in compared(bench, results[bench]):
+            n_compared += 1
+            found += [(BENCHES[bench][1], panel, each, remark(results[bench], panel, each.name)) for each in panel.bars
+                      if not each.limit and beats(panel, each)]
+    return sorted(found, key=lambda each: ratio(each[1], each[2]) or 0), n_compared

@@ -49,6 +49,14 @@ def ratio(panel, bar):
     return ours / bar.value if panel.higher else bar.value / ours
 
 
+def beats(panel, bar):
+    """Is the bar's program better than ours in this figure? Zero is compared, too, where there is no ratio."""
+    ours = next((each.value for each in panel.bars if each.name == panel.ours), None)
+    if ours is None or bar.name == panel.ours:
+        return False
+    return bar.value > ours if panel.higher else bar.value < ours
+
+
 def title_lines(panel):
     return wrapped(panel.title, 16, WIDTH - 2 * MARGIN - (120 if panel.higher else 0), True)
 
@@ -105,8 +113,8 @@ def draw_panels(title, panels):
     return paper.svg(y + MARGIN - 14)
 
 
-def draw_ratios(title, subtitle, groups):
-    """`groups`: (title, ratios). Bars on a logarithmic scale that begins at 1."""
+def draw_ratios(title, subtitle, groups, notes):
+    """`groups`: (title, ratios). Bars on a logarithmic scale that begins at 1. `notes`: sentences below it: its conditions."""
     everything = [ratio_ for _, ratios in groups for ratio_ in ratios]
     paper = Paper(WIDTH, title, "; ".join(f"{each.title}: {each.peer} {times(each.value)}" for each in everything) + ".")
     decades = max(1, math.ceil(max(math.log10(max(each.value, 1)) for each in everything)))
@@ -139,4 +147,9 @@ def draw_ratios(title, subtitle, groups):
         width = max(3, (right - left) * math.log10(max(each.value, 1)) / decades)
         paper.add("rect", role, x=left, y=baseline - 10, width=width, height=BAR, rx=3)
         paper.text(left + width + 8, baseline + 3.5, times(each.value), 16, role, "start", bold=True)
-    return paper.svg(y + 26 + MARGIN)
+    y += 34
+    for note in notes:
+        for line in wrapped(note, 13, WIDTH - 2 * MARGIN):
+            y += 18
+            paper.text(left, y, line, 13, "muted", "start")
+    return paper.svg(y + MARGIN)
