@@ -3,7 +3,7 @@
  * roster: the long-lived streams of one owner. Each has a number, in the order of joining, and may have a time at which
  * something is due.
  *
- * No turn visits all streams. The owner visits those with work: the streams that were written to, and those whose time
+ * No turn of the owner visits all streams. It visits those with work: those that were written to, and those whose time
  * has come. A change that concerns every stream is a round: it visits them by number, some in each turn.
  *
  * Thread: owner. Pure.

@@ -8,7 +8,8 @@
  * auth was turned on, in the round that follows. Until all of those are granted the stream is told that it has no room,
  * and so it is while its rights are in doubt: it is parked at its position.
  *
- * No turn visits all streams (roster.h): a change of standing or of auth, or a drain, goes round in steps.
+ * No turn here visits all streams (roster.h): a change of standing or of auth, or a drain, goes round in steps. The
+ * core does, in the turn in which staleness ends (worker_set_stale()).
  */
 #include "serve/etcd/watch.h"
 
