@@ -17,7 +17,7 @@ from mkdocs.structure.files import File
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 OUTSIDE = ["CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "SUPPORT.md", "bench/README.md", "examples/README.md",
            "tests/integration/README.md", "src/serve/README.md"]
-LEFT_OUT = ("man/", "abi/", "scale/")
+LEFT_OUT = ("man/", "abi/", "scale/", "promises.yaml")
 INDEX = "index.md"
 
 CODE = re.compile(r"^```.*?^```$|`[^`\n]+`", re.M | re.S)

@@ -957,7 +957,7 @@ static void clients_that_are_far_behind_all_go_on(void **state)
 
 /* ---- requests ---- */
 
-static void ids_are_the_smallest_unused_and_taken_ones_are_refused(void **state)
+static void ids_are_the_smallest_never_assigned_and_taken_ones_are_refused(void **state)
 {
     (void)state;
     BED(bed, 8, .seed = 1);
@@ -976,6 +976,11 @@ static void ids_are_the_smallest_unused_and_taken_ones_are_refused(void **state)
     assert_true(a->got[3].watch.created && a->got[3].watch.canceled);
     assert_int_equal(a->got[3].watch.watch_id, -1);
     assert_created(&a->got[4], -7, 10);
+    assert_int_equal(stream_cancel(bed.worker, a->stream, 0), BELFRY_OK);
+    create(&bed, a, "k", "", 0, 0);
+    bed_run(&bed);
+    assert_true(a->got[5].watch.canceled);
+    assert_created(&a->got[6], 3, 10);
     bed_close(&bed);
 }
 
@@ -1837,7 +1842,7 @@ int main(void)
         cmocka_unit_test(a_client_with_many_cursors_leaves_buses_to_others),
         cmocka_unit_test(the_second_bus_of_a_client_gives_way_to_one_without),
         cmocka_unit_test(clients_that_are_far_behind_all_go_on),
-        cmocka_unit_test(ids_are_the_smallest_unused_and_taken_ones_are_refused),
+        cmocka_unit_test(ids_are_the_smallest_never_assigned_and_taken_ones_are_refused),
         cmocka_unit_test(empty_range_and_negative_start_are_refused),
         cmocka_unit_test(no_event_follows_a_cancel_but_what_was_begun_is_finished),
         cmocka_unit_test(answers_that_wait_are_bounded),

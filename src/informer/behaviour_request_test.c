@@ -88,8 +88,8 @@ static void a_content_type_that_is_not_known_fails(void **state)
 {
     (void)state;
     static const char *const unknown[] = {"Content-Type: application/vnd.kubernetes.protobuf;stream=watch\r\n",
-                                          "Content-Type: text/html\r\n"};
-    for (size_t i = 0; i < 2; i++) {
+                                          "Content-Type: text/html\r\n", "Content-Type: json;;=\r\n"};
+    for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++) {
         start_watch(NO_PAIRS);
         scriptpeer_answer(next_request(), "200 OK", unknown[i], added("a", "5"));
         assert_int_equal(next_note()->kind, BELFRY_KUBE_ERROR);

@@ -26,3 +26,97 @@ def test_docs_for_users_of_clientv3_say_what_differs_in_streams_leaders_and_frag
     rows = (TOP / "docs/coming-from.md").read_text()
     for word in "ErrNoLeader", "one gRPC stream per session", "in fragments only after":
         assert word in rows, f"docs/coming-from.md says nothing of {word}"
+
+
+# ---- docs/architecture.md ----
+
+def architecture():
+    return (TOP / "docs/architecture.md").read_text()
+
+
+def rows_below(text, head):
+    """First cells of the table that begins with `head`."""
+    table = text.split(f"\n{head}")[1].split("\n\n")[0]
+    return [line.strip("| ").split(" | ")[0] for line in table.splitlines()[2:]]
+
+
+def folders():
+    """Folders of src/ that have C, as the map names them."""
+    return sorted({path.parent.relative_to(TOP / "src").as_posix() for path in (TOP / "src").rglob("*.c")})
+
+
+def missing_in_drawing(drawing, names):
+    """`cli/{a,b}` stands for cli/a and cli/b."""
+    drawing = re.sub(r"(\w+)/\{([\w,]+)\}", lambda m: " ".join(f"{m[1]}/{name}" for name in m[2].split(",")), drawing)
+    return [name for name in names if not re.search(rf"(?<![\w/]){re.escape(name)}(?![\w/])", drawing)]
+
+
+def locks_of(top):
+    """Files that have a mutex, but for suites."""
+    found = {path.relative_to(top / "src").as_posix() for path in (top / "src").rglob("*.[ch]")
+             if not path.stem.endswith("_test") and re.search(r"^\s*(?:static )?pthread_(?:mutex|rwlock|spinlock)_t \w+", path.read_text(), re.M)}
+    return sorted(found)
+
+
+def test_the_map_has_every_folder():
+    text, drawn = architecture(), [name for name in folders() if name not in ("main", "opt")]  # below and beside the drawing
+    drawing = text.split("## The map")[1].split("```text")[1].split("```")[0]
+    assert len(drawn) > 25 and not missing_in_drawing(drawing, drawn)
+    listed = [name.strip("`/").removeprefix("src/") for name in rows_below(text, "| folder |")]
+    parts = [name for name in folders() if not name.startswith("cli/")]  # cli's row names its parts
+    assert [name for name in parts if name not in listed] == []
+
+
+def test_the_table_of_locks_is_that_of_the_code():
+    listed = sorted(file for cell in rows_below(architecture(), "| lock |") for file in re.findall(r"`([^`]+)`", cell))
+    assert len(listed) > 15 and listed == locks_of(TOP)
+
+
+def test_a_folder_or_a_lock_that_is_not_on_the_page_is_found(tmp_path):
+    assert missing_in_drawing("serve/etcd -- cli/{a,b} client/watch", ["serve", "cli/b", "client", "serve/etcd"]) == ["serve", "client"]
+    (tmp_path / "src/a").mkdir(parents=True)
+    (tmp_path / "src/a/b.c").write_text("static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;\n")
+    (tmp_path / "src/a/b_test.c").write_text("static pthread_mutex_t mu;\n")
+    (tmp_path / "src/a/c.h").write_text("struct c {\n    pthread_mutex_t mu; /* of it */\n};\n")
+    assert locks_of(tmp_path) == ["a/b.c", "a/c.h"]
+
+
+# ---- docs/client-go.md ----
+
+SUITES = dict(re.findall(r"^\| (\w) \| `([^`]+)` \|$", (TOP / "docs/client-go.md").read_text(), re.M))
+
+
+def named_by(cell):
+    """(file, test) that the last cell of a row names: a letter or a file, then its tests."""
+    file = None
+    for letter, quoted in re.findall(r"(?:^|[\s;(])([RSFI]) (?=`)|`([\w./]+)`", cell):
+        if letter:
+            file = SUITES[letter]
+        elif quoted.endswith((".c", ".py")):
+            file = quoted
+            yield file, None
+        else:
+            yield file, quoted
+
+
+def no_such_test(file, test):
+    there = [path for path in (TOP / file, *(TOP / "src").rglob(file), TOP / "tests/integration" / file) if path.is_file()] if file else []
+    if not there:
+        return f"{file} is no file"
+    if test and not any(re.search(rf"\b(?:static void|def) {test}\(", path.read_text()) for path in there):
+        return f"{file} has no {test}"
+    return None
+
+
+def test_each_test_that_client_go_names_exists():
+    lines = [line for line in (TOP / "docs/client-go.md").read_text().splitlines() if line.startswith("| ") and line.count(" | ") == 3]
+    named = [pair for line in lines for pair in named_by(line.strip("| ").split(" | ")[-1])]
+    assert len(named) > 80
+    said = [why for file, test in named if (why := no_such_test(file, test))]
+    assert not said, "\n".join(said)
+
+
+def test_a_test_that_is_in_another_file_is_found():
+    assert no_such_test("kube_test.c", "every_warning_is_told_once") == "kube_test.c has no every_warning_is_told_once"
+    assert no_such_test("kube_client_test.c", "every_warning_is_told_once") is None
+    assert no_such_test("gone_test.c", "x") == "gone_test.c is no file"
