@@ -101,7 +101,10 @@
     X(kube_behind_ignored, "a consistent list behind our version is ignored")                                          \
     X(kube_lag_is_another_past, "a bookmark behind our version is another past")                                       \
     X(kube_link_ignored, "a watch continues a list or an audit of another connection")                                 \
+    X(kube_gap_ignored, "the newest object of a list proves the versions after it, too")                               \
+    X(kube_same_version_spares, "a list at our version that lacks an object of ours cuts nobody")                      \
     X(kube_end_proves, "a watch that the server ended is continued without a proof")                                   \
+    X(kube_ends_unpaced, "a server that ends every watch is asked again immediately")                                  \
     X(kube_expired_lists_at_once, "410 of one server lists anew, without asking the others")                           \
     X(kube_another_past_spares, "after another past only watchers that are behind are told")                           \
     X(kube_cache_unchecked, "a list is adopted from a cache whose past is gone")                                       \
@@ -112,6 +115,7 @@
     X(kube_older_unequal, "a cache that is behind us is believed although it has other objects")                       \
     X(kube_older_from_head, "the watch of a cache that is behind us begins at our version")                            \
     X(kube_pulse_of_any, "what is heard of any server shows that the server of a watch is there")                      \
+    X(kube_life_on_any_link, "an answer on another connection than the watch's counts as a sign of life")              \
     X(kube_initial_unheld, "events after the initial ones are lost before these are adopted")                          \
     X(kube_initial_unchecked, "initial events are adopted before etcd is asked")                                       \
     X(kube_fresh_joins_sent, "a question whether a resource is fresh joins a proof that was already sent")             \

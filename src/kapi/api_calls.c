@@ -157,7 +157,7 @@ void belfry_api_destroy(struct belfry_api_calls *calls)
     free(calls);
 }
 
-enum belfry_err belfry_api_call_open(struct belfry_api_calls *calls, const char *target,
+enum belfry_err belfry_api_call_open(struct belfry_api_calls *calls, const struct belfry_api_ask *ask,
                                      const struct belfry_api_events *events, void *user, struct belfry_api_call **out)
 {
     BELFRY_OWNER_CHECK(calls);
@@ -165,7 +165,9 @@ enum belfry_err belfry_api_call_open(struct belfry_api_calls *calls, const char 
     if (call == NULL)
         return BELFRY_ERR_NOMEM;
     call->calls = calls;
-    call->target = target;
+    call->target = ask->target;
+    call->waiter.is_long = ask->is_watch;
+    call->waiter.conn = ask->link / 2; /* of HTTP/1.1: of no connection, or of any */
     call->events = events;
     call->user = user;
     belfry_pool_enqueue(calls->pool, &call->waiter);
@@ -196,6 +198,15 @@ void belfry_api_call_hold(struct belfry_api_call *call, bool hold)
     belfry_fetch_hold(call->fetch, hold);
     belfry_carrier_flush(conn);
     belfry_carrier_leave(conn);
+}
+
+/* Odd: the number of a connection. Even: one more than the number of connections that have ended. */
+uint64_t belfry_api_call_link(const struct belfry_api_call *call)
+{
+    if (belfry_http_version(belfry_carrier_http(call->conn)) == BELFRY_HTTP_2)
+        return 2 * call->waiter.conn + 1;
+    struct belfry_pool_counts counts = belfry_pool_counts(call->calls->pool);
+    return 2 * (counts.connects - counts.connections + 1);
 }
 
 uint64_t belfry_api_requests(const struct belfry_api_calls *calls)

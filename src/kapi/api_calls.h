@@ -52,10 +52,21 @@ BELFRY_NODISCARD enum belfry_err belfry_api_create(const struct belfry_api_opts 
 /* There are no calls any more. NULL is fine. */
 void belfry_api_destroy(struct belfry_api_calls *calls);
 
-/* GET `target` (lent for the life of the call). Errors: BELFRY_ERR_NOMEM. */
-BELFRY_NODISCARD enum belfry_err belfry_api_call_open(struct belfry_api_calls *calls, const char *target,
+struct belfry_api_ask {
+    const char *target; /* lent for the life of the call */
+    bool is_watch;      /* it lasts */
+    uint64_t link;      /* of an earlier call: the same connection, if it still takes calls; 0: any */
+};
+
+/* GET. Errors: BELFRY_ERR_NOMEM. */
+BELFRY_NODISCARD enum belfry_err belfry_api_call_open(struct belfry_api_calls *calls, const struct belfry_api_ask *ask,
                                                       const struct belfry_api_events *events, void *user,
                                                       struct belfry_api_call **out);
+
+/* Where a call that was answered goes: two calls with the same link reach the same server, also behind the address of a
+ * balancer that passes connections on. Over HTTP/2 a link is a connection. Over HTTP/1.1 a connection has one call at a
+ * time; there the link says only that no connection has ended in between, so the address must be that of one server. */
+uint64_t belfry_api_call_link(const struct belfry_api_call *call);
 
 /* No callback comes after it, also from inside its own. */
 void belfry_api_call_cancel(struct belfry_api_call *call);

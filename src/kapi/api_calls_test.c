@@ -17,6 +17,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/rng.h"
+#include "kapi/kube_request.h"
 #include "net/tls_test_keys.h"
 #include "server/inbound.h"
 #include "support/refuse.h"
@@ -330,6 +331,12 @@ static int setup_narrow(void **state)
     return setup_with(4);
 }
 
+static int setup_sixteen(void **state)
+{
+    (void)state;
+    return setup_with(16);
+}
+
 static int teardown(void **state)
 {
     (void)state;
@@ -392,6 +399,54 @@ static void beyond_the_peers_limit_another_connection_is_made(void **state)
     struct caller *caller;
     watching(&caller); /* takes its place */
     assert_int_equal(server.n_accepted, accepted);
+}
+
+static enum belfry_next on_decoded(struct belfry_kube_request *request, const struct belfry_decoded *decoded,
+                                   void *user)
+{
+    (void)request;
+    (void)decoded;
+    (void)user;
+    return BELFRY_MORE;
+}
+
+static void on_ended(struct belfry_kube_request *request, const struct belfry_ended *ended, void *user)
+{
+    (void)request;
+    (void)ended;
+    (void)user;
+}
+
+/* Where a list that prefers `link` goes to. */
+static uint64_t conn_of_list(uint64_t link)
+{
+    static const struct belfry_request_hooks hooks = {.decoded = on_decoded, .ended = on_ended};
+    struct belfry_request_ask ask = {
+        .mode = BELFRY_DECODE_LIST, .target = {.base = "", .group_version = "v1", .plural = "pods"}, .link = link};
+    struct belfry_kube_request *request;
+    assert_int_equal(belfry_request_open(client.k, &ask, &hooks, NULL, &request), BELFRY_OK);
+    struct served *served = next_request();
+    uint64_t conn = served->conn;
+    belfry_kube_cancel(request);
+    drive_for(5);
+    return conn;
+}
+
+/* Behind the address of a balancer they may lead to different servers. */
+static void two_connections_at_the_same_time_are_two_links(void **state)
+{
+    (void)state;
+    struct caller *callers[20];
+    struct served *served[20];
+    for (int i = 0; i < 20; i++)
+        served[i] = watching(&callers[i]);
+    assert_int_not_equal(served[0]->conn, served[19]->conn);
+    for (int i = 0; i < 20; i++) {
+        bool same = served[i]->conn == served[0]->conn;
+        assert_int_equal(belfry_request_link(callers[i]->request) == belfry_request_link(callers[0]->request), same);
+    }
+    for (int i = 0; i < 20; i += 19) /* watches leave room for it */
+        assert_int_equal(conn_of_list(belfry_request_link(callers[i]->request)), served[i]->conn);
 }
 
 static void a_refused_stream_is_sent_again_at_once(void **state)
@@ -754,6 +809,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         row(many_watches_share_a_connection),
         cmocka_unit_test_setup_teardown(beyond_the_peers_limit_another_connection_is_made, setup_narrow, teardown),
+        cmocka_unit_test_setup_teardown(two_connections_at_the_same_time_are_two_links, setup_sixteen, teardown),
         row(a_refused_stream_is_sent_again_at_once),
         row(a_server_that_refuses_every_stream_is_not_asked_without_a_pause),
         row(a_watch_goes_on_while_its_connection_is_left),

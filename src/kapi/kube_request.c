@@ -23,6 +23,7 @@ struct belfry_kube_request {
     bool metadata_only;
     uint32_t timeout_ms;
     bool bounded;                /* timeout_ms is for all tries together, not per try */
+    uint64_t link;               /* to prefer: as was asked for, then that of the page before */
     struct belfry_target target; /* its texts are in `texts`, except continue_with */
     char *texts;                 /* owned */
     /* owner */
@@ -180,7 +181,11 @@ static void send_it(struct belfry_kube_request *r)
     belfry_buf_clear(&r->url);
     enum belfry_err err = belfry_target_write(&target, &r->url);
     if (err == BELFRY_OK)
-        err = belfry_api_call_open(r->k->calls, belfry_buf_bytes(&r->url).data, &api_events, r, &r->call);
+        err = belfry_api_call_open(r->k->calls,
+                                   &(struct belfry_api_ask){.target = belfry_buf_bytes(&r->url).data,
+                                                            .is_watch = r->mode == BELFRY_DECODE_WATCH,
+                                                            .link = r->link},
+                                   &api_events, r, &r->call);
     if (err != BELFRY_OK) {
         end_nomem(r); /* only memory can fail: the target was written before */
         return;
@@ -361,6 +366,7 @@ static void begin_body(struct belfry_kube_request *r, const struct belfry_fetch_
     enum belfry_err err =
         belfry_decoder_create(r->mode, belfry_fetch_find(head, "content-type"), r->k->max_bytes, &r->decoder);
     r->state = REQUEST_BODY;
+    r->link = belfry_api_call_link(r->call);
     request_arm(r);
     if (r->mode == BELFRY_DECODE_WATCH)
         forget_tries(r); /* it may end much later, and for another reason */
@@ -544,6 +550,7 @@ enum belfry_err belfry_request_open(struct belfry_kube *k, const struct belfry_r
     r->metadata_only = ask->metadata_only;
     r->timeout_ms = ask->timeout_ms;
     r->bounded = ask->bounded;
+    r->link = ask->link;
     set_deadline(r);
     belfry_list_init(&r->node);
     belfry_timer_init(&r->timer, on_request_timer);
@@ -563,6 +570,11 @@ enum belfry_err belfry_request_open(struct belfry_kube *k, const struct belfry_r
     belfry_session_set_timer(k->b, &r->timer, 0);
     *out = r;
     return BELFRY_OK;
+}
+
+uint64_t belfry_request_link(const struct belfry_kube_request *request)
+{
+    return request->link;
 }
 
 void belfry_request_pause(struct belfry_kube_request *r)

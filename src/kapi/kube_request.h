@@ -46,12 +46,16 @@ struct belfry_request_ask {
     /* True: timeout_ms bounds a get, or the time until a page or a watch begins, including all retries. False: it
      * bounds each try, for callers that retry themselves and wait as long as the server says. */
     bool bounded;
+    uint64_t link; /* of another request of this client: on the same connection, if it can be; 0: on any */
 };
 
 /* Errors: BELFRY_ERR_INVALID (the target), BELFRY_ERR_LIMIT, BELFRY_ERR_NOMEM, BELFRY_ERR_CANCELED. */
 BELFRY_NODISCARD enum belfry_err belfry_request_open(struct belfry_kube *k, const struct belfry_request_ask *ask,
                                                      const struct belfry_request_hooks *hooks, void *user,
                                                      struct belfry_kube_request **out);
+
+/* In `opened` and `decoded`: the link on which this page or watch comes (kapi/api_calls.h). */
+uint64_t belfry_request_link(const struct belfry_kube_request *request);
 
 /* Pauses the hooks until belfry_kube_resume(). May also be called outside of a hook. */
 void belfry_request_pause(struct belfry_kube_request *request);

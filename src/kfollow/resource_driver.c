@@ -30,7 +30,8 @@ struct driver_call {
     enum resource_want want;
     bool is_initial;
     unsigned server;
-    uint64_t link;                       /* when it was opened */
+    uint64_t link;                       /* of its first page */
+    bool is_torn;                        /* another page came on another link */
     struct belfry_kube_request *request; /* NULL: it is over, or it will be when its hook returns */
     struct belfry_decoded kept;          /* was not taken: with a reference to its object */
     bool is_kept;
@@ -75,13 +76,6 @@ static void driver_arm(struct resource_driver *d, uint64_t at_ms)
 static void driver_wake(struct resource_driver *d)
 {
     driver_arm(d, belfry_clock_ms());
-}
-
-/* The number of connections that have ended. */
-static uint64_t link_of(struct belfry_kube *k)
-{
-    const struct belfry_kube_stats *stats = belfry_kube_get_stats(k);
-    return stats->connects - stats->connections;
 }
 
 /* ---- calls ---- */
@@ -169,7 +163,7 @@ static bool call_give(struct driver_call *call, const struct belfry_decoded *dec
         if (!object_of(decoded, &object))
             break;
         if (decoded->kind == BELFRY_DECODED_ITEM && call->want != RESOURCE_WANT_PROBE)
-            resource_on_item(follow, call->id, &object, now);
+            resource_on_item(follow, call->id, &object, call->link, now);
         if (decoded->kind == BELFRY_DECODED_ITEM)
             return true;
         return resource_on_event(follow, call->id,
@@ -231,8 +225,9 @@ static enum belfry_next on_call_restart(struct belfry_kube_request *request, voi
 static void on_call_opened(struct belfry_kube_request *request, void *user)
 {
     struct driver_call *call = user;
-    (void)request;
-    call->link = link_of(call->d->opts.servers[call->server]);
+    uint64_t link = belfry_request_link(request);
+    call->is_torn = call->is_torn || (call->link != 0 && link != call->link);
+    call->link = call->link != 0 ? call->link : link;
     if (call->want != RESOURCE_WANT_WATCH)
         return;
     resource_on_opened(call->d->follow, call->id, call->link, belfry_clock_ms());
@@ -253,13 +248,12 @@ static void call_listed(struct driver_call *call, const char *version)
 {
     struct resource_driver *d = call->d;
     int64_t rv;
-    uint64_t link = link_of(d->opts.servers[call->server]);
     if (!resource_rv_read(belfry_bytes_str(version), &rv))
         call_failed(call, "a list has no version that is a number", RESOURCE_FAILED);
-    else if (call->want == RESOURCE_WANT_LIST && link != call->link)
+    else if (call->want == RESOURCE_WANT_LIST && call->is_torn)
         call_failed(call, "a connection was lost during a list", RESOURCE_FAILED);
     else
-        resource_on_listed(d->follow, call->id, rv, link, belfry_clock_ms());
+        resource_on_listed(d->follow, call->id, rv, call->link, belfry_clock_ms());
     driver_wake(d);
 }
 
@@ -294,8 +288,11 @@ static const struct belfry_request_hooks hooks = {.decoded = on_call_decoded,
 static struct belfry_request_ask ask_of(const struct resource_driver *d, const struct resource_action *action,
                                         char version[24])
 {
-    struct belfry_request_ask ask = {
-        .mode = BELFRY_DECODE_LIST, .target = d->target, .timeout_ms = ANSWER_MS, .bounded = true};
+    struct belfry_request_ask ask = {.mode = BELFRY_DECODE_LIST,
+                                     .target = d->target,
+                                     .timeout_ms = ANSWER_MS,
+                                     .bounded = true,
+                                     .link = action->link};
     snprintf(version, 24, "%" PRId64, action->rv);
     ask.target.base = d->opts.servers[action->server]->settings.base;
     ask.target.version = version;

@@ -16,8 +16,7 @@
 #include "kfollow/resource_freshness.h"
 
 #define GAP_MS      1000 /* a tick this much later than due: the process did not run */
-#define SHORT_MS    1000 /* a watch that ends sooner did not work */
-#define SHORT_MAX   3    /* after so many in a row the next server is asked */
+#define SHORT_MAX   3    /* after so many short watches in a row the next server is asked */
 #define ADOPT_MS    100  /* before a listing that could not be adopted is tried again */
 #define CANCELS_MAX 4    /* one for each request */
 #define WALK_ROWS   1000
@@ -81,9 +80,11 @@ struct resource_follow {
     uint32_t no_initial; /* a bit for each server that cannot do that */
     bool is_held;        /* something of it was not taken */
     bool resume;         /* it is to be offered again */
-    unsigned n_short;    /* watches in a row that ended at once */
-    bool is_judged;      /* etcd has our state, and the caches stayed behind us */
-    unsigned n_lags;     /* servers in a row that accepted our watch and then proved nothing */
+    unsigned n_short;    /* watches in a row that ended sooner than RESOURCE_SHORT_MS */
+    uint64_t sent_ms;    /* when it was sent */
+    uint64_t paced_ms[RESOURCE_SERVERS_MAX]; /* the server is asked for no watch before */
+    bool is_judged;                          /* etcd has our state, and the caches stayed behind us */
+    unsigned n_lags;                         /* servers in a row that accepted our watch and then proved nothing */
     /* the list */
     struct request list;
     enum list_kind list_kind;
@@ -151,11 +152,17 @@ static void watch_cancel(struct resource_follow *f)
     f->shown = 0;
 }
 
+static uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* A copy may come as a watch. */
 static void list_want(struct resource_follow *f, enum list_kind kind, uint64_t at_ms)
 {
     request_cancel(f, &f->list);
     f->list_kind = kind;
-    request_want(f, &f->list, at_ms);
+    request_want(f, &f->list, kind == LIST_COPY ? later(at_ms, f->paced_ms[f->server]) : at_ms);
 }
 
 static void watch_want(struct resource_follow *f, int64_t from, struct bond bond, uint64_t at_ms)
@@ -163,7 +170,7 @@ static void watch_want(struct resource_follow *f, int64_t from, struct bond bond
     watch_cancel(f);
     f->from = from;
     f->bond = bond;
-    request_want(f, &f->watch, at_ms);
+    request_want(f, &f->watch, later(at_ms, f->paced_ms[f->server]));
 }
 
 static void probe_want(struct resource_follow *f, uint64_t now_ms)
@@ -263,11 +270,13 @@ static void start_audit(struct resource_follow *f, uint64_t now_ms)
     ask_for_audit(f, now_ms);
 }
 
-/* A watch that shows our last changes first. RV 0 would mean any version. */
+/* A watch that shows our last changes first. RV 0 would mean any version. The newest object of a list proves nothing
+ * about deletions between it and the list's version: only an audit does. */
 static void ask_for_overlap(struct resource_follow *f, uint64_t at_ms)
 {
     request_cancel(f, &f->list);
-    if (f->last.n == 0 || f->last.held[0].rv <= 1) {
+    bool has_gap = f->last.is_listed && f->last.held[0].rv < ingest_head(f->opts.ingest);
+    if (f->last.n == 0 || f->last.held[0].rv <= 1 || (has_gap && !BELFRY_MUTANT(kube_gap_ignored))) {
         ask_for_audit(f, at_ms);
         return;
     }
@@ -359,18 +368,22 @@ static void server_failed(struct resource_follow *f, uint64_t now_ms)
 
 static void follow_is_live(struct resource_follow *f)
 {
-    f->n_lags = f->n_short = 0;
+    f->n_lags = 0;
     f->is_judged = false;
-    belfry_backoff_reset(&f->backoff);
     f->resume = f->is_held;
     follow_move(f, RESOURCE_LIVE);
 }
 
-static void heard(struct resource_follow *f, uint64_t now_ms)
+/* While a watch is open, an answer on another link is of another server, perhaps. */
+static void heard(struct resource_follow *f, uint64_t link, uint64_t now_ms)
 {
+    bool is_elsewhere = f->watch.at == REQUEST_OPEN && resource_link_place(link) != resource_link_place(f->link);
+    resource_beat(f->opts.pulse, f->server, link)->heard_ms = now_ms;
+    if (is_elsewhere && !BELFRY_MUTANT(kube_life_on_any_link))
+        return;
     f->dead &= ~(UINT32_C(1) << f->server);
     f->asking_ms = 0;
-    f->heard_ms = f->opts.pulse->heard_ms[f->server] = now_ms;
+    f->heard_ms = now_ms;
 }
 
 /* ---- creation ---- */
@@ -480,16 +493,24 @@ static uint64_t request_send(struct resource_follow *f, struct request *request)
     return request->id;
 }
 
-static void send_watch(struct resource_follow *f, int64_t rv, struct resource_action *out)
+static void send_watch(struct resource_follow *f, int64_t rv, uint64_t now_ms, struct resource_action *out)
 {
     uint32_t timeout_s = f->opts.watch_s + (uint32_t)belfry_rng_below(&f->rng, f->opts.watch_s);
     *out = (struct resource_action){.want = RESOURCE_WANT_WATCH,
                                     .server = f->server,
                                     .id = request_send(f, &f->watch),
+                                    .link = f->bond.is_set ? f->bond.link : 0,
                                     .rv = rv,
                                     .timeout_s = timeout_s,
                                     .is_initial = f->is_initial};
+    f->sent_ms = now_ms;
     f->stats.watches++;
+}
+
+/* The link of the watch: what is asked about its server must go there, too. 0: there is none. */
+static uint64_t watch_link(const struct resource_follow *f)
+{
+    return f->watch.at == REQUEST_OPEN ? f->link : 0;
 }
 
 /* The version that a list must have at least. After another past, any cache will do: a probe then shows whether its
@@ -520,11 +541,14 @@ static bool send_list(struct resource_follow *f, uint64_t now_ms, struct resourc
         f->list.at = REQUEST_NONE;
         f->is_initial = true;
         f->bond = (struct bond){0};
-        send_watch(f, list_rv(f), out);
+        send_watch(f, list_rv(f), now_ms, out);
         return true;
     }
-    *out = (struct resource_action){
-        .want = RESOURCE_WANT_LIST, .server = f->server, .id = request_send(f, &f->list), .rv = list_rv(f)};
+    *out = (struct resource_action){.want = RESOURCE_WANT_LIST,
+                                    .server = f->server,
+                                    .id = request_send(f, &f->list),
+                                    .link = watch_link(f),
+                                    .rv = list_rv(f)};
     return true;
 }
 
@@ -563,6 +587,7 @@ static bool fresh_next(struct resource_follow *f, uint64_t now_ms, struct resour
     *out = (struct resource_action){.want = want == FRESH_WANT_PROBE ? RESOURCE_WANT_PROBE : RESOURCE_WANT_VERSIONS,
                                     .server = f->server,
                                     .id = request_send(f, &f->fresh_request),
+                                    .link = watch_link(f),
                                     .rv = RESOURCE_CONSISTENT};
     return true;
 }
@@ -581,7 +606,7 @@ bool resource_next(struct resource_follow *follow, uint64_t now_ms, struct resou
         return true;
     }
     if (request_is_due(&f->watch, now_ms)) {
-        send_watch(f, f->from, out);
+        send_watch(f, f->from, now_ms, out);
         return true;
     }
     if (request_is_due(&f->list, now_ms) && send_list(f, now_ms, out))
@@ -590,9 +615,12 @@ bool resource_next(struct resource_follow *follow, uint64_t now_ms, struct resou
         return true;
     if (!request_is_due(&f->probe, now_ms))
         return false;
-    *out = (struct resource_action){.want = RESOURCE_WANT_PROBE, .server = f->server, .id = request_send(f, &f->probe)};
+    *out = (struct resource_action){
+        .want = RESOURCE_WANT_PROBE, .server = f->server, .id = request_send(f, &f->probe), .link = watch_link(f)};
     f->probe_head = ingest_head(f->opts.ingest);
-    f->probed_ms = f->opts.pulse->sent_ms[f->server] = now_ms;
+    f->probed_ms = now_ms;
+    if (watch_link(f) != 0)
+        resource_beat(f->opts.pulse, f->server, f->link)->sent_ms = now_ms;
     if (f->asking_ms == 0)
         f->asking_ms = now_ms;
     f->stats.probes++;
@@ -607,9 +635,9 @@ void resource_on_opened(struct resource_follow *follow, uint64_t id, uint64_t li
     BELFRY_OWNER_CHECK(f);
     if (!request_is(&f->watch, id))
         return;
-    heard(f, now_ms);
     f->watch.at = REQUEST_OPEN;
     f->link = link;
+    heard(f, link, now_ms);
     f->opened_ms = now_ms;
     bool on_link = f->bond.link == link && now_ms - f->listed_ms <= RESOURCE_LINK_MS;
     if (f->bond.is_set && !on_link && !BELFRY_MUTANT(kube_link_ignored)) {
@@ -619,7 +647,6 @@ void resource_on_opened(struct resource_follow *follow, uint64_t id, uint64_t li
     if (f->bond.is_set) {
         f->shown = f->from;
         f->stats.links++;
-        belfry_backoff_reset(&f->backoff);
     }
     if (f->state == RESOURCE_AUDITING && f->bond.is_set)
         follow_is_live(f); /* older_complete() */
@@ -828,7 +855,7 @@ bool resource_on_event(struct resource_follow *follow, uint64_t id, enum resourc
     BELFRY_OWNER_CHECK(f);
     if (!request_is(&f->watch, id))
         return true;
-    heard(f, now_ms);
+    heard(f, f->link, now_ms);
     switch (f->state) {
     case RESOURCE_START:
         break;
@@ -873,7 +900,7 @@ bool resource_on_bookmark(struct resource_follow *follow, uint64_t id, int64_t r
     BELFRY_OWNER_CHECK(f);
     if (!request_is(&f->watch, id))
         return true;
-    heard(f, now_ms);
+    heard(f, f->link, now_ms);
     f->stats.bookmarks++;
     switch (f->state) {
     case RESOURCE_START:
@@ -1006,19 +1033,18 @@ static void initial_event(struct resource_follow *f, enum resource_change change
         initial_failed(f, now_ms);
 }
 
-void resource_on_item(struct resource_follow *follow, uint64_t id, const struct resource_object *item, uint64_t now_ms)
+void resource_on_item(struct resource_follow *follow, uint64_t id, const struct resource_object *item, uint64_t link,
+                      uint64_t now_ms)
 {
     struct resource_follow *f = follow;
     BELFRY_OWNER_CHECK(f);
     if (request_is(&f->fresh_request, id)) {
-        heard(f, now_ms);
+        heard(f, link, now_ms);
         resource_freshness_item(&f->fresh, version_hash(f, item), now_ms);
-        return;
+    } else if (request_is(&f->list, id)) {
+        heard(f, link, now_ms);
+        take_item(f, item, now_ms);
     }
-    if (!request_is(&f->list, id))
-        return;
-    heard(f, now_ms);
-    take_item(f, item, now_ms);
 }
 
 static void adopt(struct resource_follow *f, uint64_t now_ms)
@@ -1064,7 +1090,10 @@ static void listing_complete(struct resource_follow *f, int64_t rv, uint64_t lin
         list_failed(f, now_ms);
         return;
     }
-    if (is_comparable(f) && f->audit.contradicted != 0)
+    /* Watchers at our head hear nothing of a list at the same version: then it must have all of our objects. */
+    struct resource_debt debt;
+    if (is_comparable(f) && (!resource_audit_end(&f->audit, rv, f->sum, &debt) ||
+                             (!resource_debt_holds(&debt, f->audit.head) && !BELFRY_MUTANT(kube_same_version_spares))))
         f->is_rewritten = true;
     f->is_copied = true;
     f->adopt_rv = rv;
@@ -1079,7 +1108,7 @@ void resource_on_initial_end(struct resource_follow *follow, uint64_t id, int64_
     BELFRY_OWNER_CHECK(f);
     if (!request_is(&f->watch, id))
         return;
-    heard(f, now_ms);
+    heard(f, f->link, now_ms);
     if (f->is_initial && !f->is_copied)
         listing_complete(f, rv, f->link, now_ms);
 }
@@ -1213,15 +1242,15 @@ void resource_on_listed(struct resource_follow *follow, uint64_t id, int64_t rv,
     BELFRY_OWNER_CHECK(f);
     if (request_is(&f->probe, id)) {
         f->probe.at = REQUEST_NONE;
-        heard(f, now_ms);
+        heard(f, link, now_ms);
         probe_complete(f, rv, now_ms);
     } else if (request_is(&f->list, id)) {
         f->list.at = REQUEST_NONE;
-        heard(f, now_ms);
+        heard(f, link, now_ms);
         list_complete(f, rv, link, now_ms);
     } else if (request_is(&f->fresh_request, id)) {
         f->fresh_request.at = REQUEST_NONE;
-        heard(f, now_ms);
+        heard(f, link, now_ms);
         fresh_complete(f, rv, now_ms);
     }
 }
@@ -1232,25 +1261,23 @@ static void watch_expired(struct resource_follow *f, uint64_t now_ms)
 {
     if (BELFRY_MUTANT(kube_expired_lists_at_once))
         start_listing(f, false, "a server has lost the history", now_ms);
-    else if (f->state == RESOURCE_LIVE)
-        start_join(f, now_ms);
-    else
+    else if (f->state != RESOURCE_LIVE)
         join_goes_on(f, true, now_ms);
+    else if (f->n_short > SHORT_MAX)
+        start_join_elsewhere(f, now_ms);
+    else
+        start_join(f, now_ms);
 }
 
 /* The server ended the watch. A server that reads its etcd anew does so, too. */
 static void watch_over(struct resource_follow *f, bool was_open, uint64_t now_ms)
 {
-    if (f->state == RESOURCE_LIVE && was_open && BELFRY_MUTANT(kube_end_proves)) {
+    if (f->state == RESOURCE_LIVE && was_open && BELFRY_MUTANT(kube_end_proves))
         watch_want(f, ingest_head(f->opts.ingest), (struct bond){0}, now_ms);
-        return;
-    }
-    bool is_short = !was_open || now_ms - f->opened_ms < SHORT_MS;
-    f->n_short = is_short ? f->n_short + 1 : 0;
-    if (f->n_short > SHORT_MAX && f->state != RESOURCE_LIVE)
+    else if (f->n_short > SHORT_MAX)
         server_failed(f, now_ms);
     else
-        start_join(f, is_short ? follow_retry_at(f, now_ms) : now_ms);
+        start_join(f, f->n_short > 0 ? follow_retry_at(f, now_ms) : now_ms);
 }
 
 /* LISTING: the watch ended that sends, or has sent, all objects. */
@@ -1264,9 +1291,34 @@ static void initial_ended(struct resource_follow *f, enum resource_end end, uint
         initial_failed(f, now_ms); /* 410, too: a server that knows of initial events has no reason for it */
 }
 
+/* A watch that lasts has worked, whatever it has proven. */
+static void note_lasting(struct resource_follow *f, uint64_t now_ms)
+{
+    if (!is_open_for(f, RESOURCE_SHORT_MS, now_ms))
+        return;
+    f->n_short = 0;
+    if (f->state == RESOURCE_LIVE)
+        belfry_backoff_reset(&f->backoff);
+}
+
+/* The watch ended too soon. Servers that are restarted do this once, so the first retry is free; then the server is
+ * asked at most every RESOURCE_PACE_MS by this follower, and every RESOURCE_PACE_ALL_MS by all of them. */
+static void note_short(struct resource_follow *f, uint64_t now_ms)
+{
+    if (f->n_short++ == 0 || BELFRY_MUTANT(kube_ends_unpaced))
+        return;
+    uint64_t *of_all = &f->opts.pulse->paced_ms[f->server];
+    uint64_t at_ms = later(later(f->sent_ms + RESOURCE_PACE_MS, now_ms), *of_all);
+    f->paced_ms[f->server] = at_ms;
+    *of_all = at_ms + RESOURCE_PACE_ALL_MS;
+}
+
 static void watch_ended(struct resource_follow *f, enum resource_end end, uint64_t now_ms)
 {
-    bool was_open = f->watch.at == REQUEST_OPEN;
+    bool was_open = f->watch.at == REQUEST_OPEN, is_short = !is_open_for(f, RESOURCE_SHORT_MS, now_ms);
+    note_lasting(f, now_ms);
+    if (is_short && (was_open || end == RESOURCE_ENDED || end == RESOURCE_EXPIRED))
+        note_short(f, now_ms);
     f->watch.at = REQUEST_NONE;
     watch_cancel(f); /* what was kept of it */
     if (f->state == RESOURCE_LISTING) {
@@ -1278,7 +1330,7 @@ static void watch_ended(struct resource_follow *f, enum resource_end end, uint64
         watch_over(f, was_open, now_ms);
         break;
     case RESOURCE_EXPIRED:
-        heard(f, now_ms);
+        heard(f, f->link, now_ms);
         watch_expired(f, now_ms);
         break;
     case RESOURCE_REFUSED:
@@ -1337,15 +1389,14 @@ static void forgive_gap(struct resource_follow *f, uint64_t now_ms)
     f->tick_ms = now_ms;
 }
 
-/* Other followers may have heard of the server. */
+/* Other followers may have heard of the server, on the link of our watch. */
 static uint64_t server_silence(const struct resource_follow *f, uint64_t now_ms)
 {
-    uint64_t heard_ms = f->opts.pulse->heard_ms[f->server];
-    for (unsigned i = 0; i < f->opts.n_servers && BELFRY_MUTANT(kube_pulse_of_any); i++)
-        if (f->opts.pulse->heard_ms[i] > heard_ms)
-            heard_ms = f->opts.pulse->heard_ms[i];
-    if (f->state != RESOURCE_LIVE || f->watch.at != REQUEST_OPEN)
-        heard_ms = 0;
+    uint64_t heard_ms = 0;
+    if (f->state == RESOURCE_LIVE && f->watch.at == REQUEST_OPEN)
+        heard_ms = resource_beat(f->opts.pulse, f->server, f->link)->heard_ms;
+    for (size_t i = 0; i < RESOURCE_BEATS && BELFRY_MUTANT(kube_pulse_of_any); i++)
+        heard_ms = later(heard_ms, f->opts.pulse->beats[i].heard_ms);
     if (f->asking_ms != 0) /* a probe of our own has no answer */
         heard_ms = belfry_min_time(heard_ms, f->asking_ms);
     return now_ms - (heard_ms > f->heard_ms ? heard_ms : f->heard_ms);
@@ -1354,7 +1405,8 @@ static uint64_t server_silence(const struct resource_follow *f, uint64_t now_ms)
 /* Nobody else asks the server now, or our own watch was silent for long. */
 static bool needs_probe(const struct resource_follow *f, uint64_t silence, uint64_t now_ms)
 {
-    bool is_asked = now_ms - f->opts.pulse->sent_ms[f->server] < 2 * RESOURCE_TICK_MS;
+    bool is_asked = f->watch.at == REQUEST_OPEN &&
+                    now_ms - resource_beat(f->opts.pulse, f->server, f->link)->sent_ms < 2 * RESOURCE_TICK_MS;
     if (f->state == RESOURCE_JOINING)
         return silence >= RESOURCE_PROBE_MS || now_ms - f->probed_ms >= RESOURCE_PROBE_MS;
     return (silence >= RESOURCE_PROBE_MS && !is_asked) || now_ms - f->heard_ms >= RESOURCE_OWN_PROBE_MS;
@@ -1393,6 +1445,7 @@ void resource_tick(struct resource_follow *follow, uint64_t now_ms)
     BELFRY_OWNER_CHECK(f);
     forgive_gap(f, now_ms);
     ingest_tick(f->opts.ingest, now_ms);
+    note_lasting(f, now_ms);
     if (f->state == RESOURCE_LISTING && f->is_checked && now_ms >= f->adopt_ms)
         adopt(f, now_ms);
     if (f->state != RESOURCE_LISTING && store_is_damaged(f))

@@ -23,7 +23,8 @@
  *             RESOURCE_LINK_MS of the request for the list. A server that reads its etcd anew is away for longer.
  *   overlap   The watch begins before our last few changes (JOINING). Its first events must be those changes: version,
  *             type, key, uid and bytes; otherwise the past is another one. If a server answers 410, the next one is
- *             asked. If all do, they are asked for the last change alone.
+ *             asked. If all do, they are asked for the last change alone. After a listing the newest object is all
+ *             that is known; if it is older than the list, deletions may have followed it, and only an audit will do.
  *   audit     No server has that change any more (AUDITING). The watch is opened at H; then its
  *             server lists all objects. The list is compared with our state (resource_audit.h). The list counts only
  *             if the watch is still open at its end, on the same link: a watch first, then its proof. If objects of
@@ -48,9 +49,13 @@
  * of a past that is gone, and the next server is asked. Watchers that need anything up to the list's version are told
  * 410. If an item contradicts our old state, the past is another one, and all watchers are told 410.
  *
- * Stale: RESOURCE_STALE_MS without an event, a bookmark or the answer of a probe. Probes are wanted in silence. After
- * RESOURCE_DEAD_MS the next server is asked. Time during which this process did not run does not count. While LIVE,
- * what another follower hears of the server counts as well (resource_pulse.h), unless a probe of our own has no answer.
+ * Stale: RESOURCE_STALE_MS without an event, a bookmark or the answer of a probe, on the link of the watch. Probes are
+ * wanted in silence. After RESOURCE_DEAD_MS the next server is asked. Time during which this process did not run does
+ * not count. While LIVE, what another follower hears on that link counts as well (resource_pulse.h), unless a probe of
+ * our own has no answer.
+ *
+ * A watch that ends sooner than RESOURCE_SHORT_MS is retried once immediately, then at a pace: a server may prove the
+ * overlap and end the watch, again and again. After a few such watches the next server is asked.
  *
  * Fresh: on request it is proven that we have everything that etcd has (resource_freshness.h), while LIVE.
  *
@@ -85,7 +90,10 @@
 #define RESOURCE_LIST_MS      15000 /* the next server is asked if a list is silent for this long */
 #define RESOURCE_LINK_MS      2000  /* a link proves nothing after this long */
 #define RESOURCE_WATCH_S      1800  /* watches last this long to twice this long */
-#define RESOURCE_RETRY_MS     200   /* the first wait before a request is sent again; up to RESOURCE_RETRY_MAX_MS */
+#define RESOURCE_SHORT_MS     1000  /* a watch that ends sooner has not worked */
+#define RESOURCE_PACE_MS      500 /* after short watches a follower asks a server for a watch at most this often ... */
+#define RESOURCE_PACE_ALL_MS  50  /* ... and all followers together this often; the first retry of each is free */
+#define RESOURCE_RETRY_MS     200 /* the first wait before a request is sent again; up to RESOURCE_RETRY_MAX_MS */
 #define RESOURCE_RETRY_MAX_MS 10000
 
 struct resource_follow;
@@ -131,7 +139,8 @@ enum resource_want {
 struct resource_action {
     enum resource_want want;
     unsigned server;
-    uint64_t id; /* of the request, or of the one to end or resume */
+    uint64_t id;   /* of the request, or of the one to end or resume */
+    uint64_t link; /* the request should go there, if it still can; 0: anywhere */
     int64_t rv;
     uint32_t timeout_s;
     bool is_initial;
@@ -142,7 +151,8 @@ bool resource_next(struct resource_follow *follow, uint64_t now_ms, struct resou
 
 /* ---- what comes; `id` is the request's, and what comes for a request that is over is ignored ---- */
 
-/* The server has accepted the watch. `link`: another number for each connection to the server. */
+/* The server has accepted the watch. `link`: another number for each connection to the server, not 0
+ * (resource_link_place()). Behind the address of a balancer, one link leads to one server as long as it lasts. */
 void resource_on_opened(struct resource_follow *follow, uint64_t id, uint64_t link, uint64_t now_ms);
 
 /* An event, a bookmark, an item. False: not taken; the owner keeps it, and what follows it, and offers it again after
@@ -152,7 +162,8 @@ bool resource_on_event(struct resource_follow *follow, uint64_t id, enum resourc
 bool resource_on_bookmark(struct resource_follow *follow, uint64_t id, int64_t rv, uint64_t now_ms);
 /* The initial events are complete, at version `rv`. */
 void resource_on_initial_end(struct resource_follow *follow, uint64_t id, int64_t rv, uint64_t now_ms);
-void resource_on_item(struct resource_follow *follow, uint64_t id, const struct resource_object *item, uint64_t now_ms);
+void resource_on_item(struct resource_follow *follow, uint64_t id, const struct resource_object *item, uint64_t link,
+                      uint64_t now_ms);
 
 /* The list is complete at version `rv`, all on one link; or the probe has its answer. */
 void resource_on_listed(struct resource_follow *follow, uint64_t id, int64_t rv, uint64_t link, uint64_t now_ms);

@@ -163,7 +163,7 @@ static void item(const char *key, const char *uid, int64_t rv)
 {
     struct resource_object object = object_of(key, uid, rv);
     assert_true(bed.list.id != 0);
-    resource_on_item(bed.follow, bed.list.id, &object, bed.now);
+    resource_on_item(bed.follow, bed.list.id, &object, LINK, bed.now);
 }
 
 /* The list or the probe that is under way, whose id is taken, has ended. */
@@ -230,6 +230,15 @@ static void begin_live(unsigned n_servers)
     assert_true(resource_ready(bed.follow));
 }
 
+/* The list of an audit has what begin_live() has. */
+static void agree(void)
+{
+    item("ns/a", "u1", 10);
+    item("ns/b", "u2", 11);
+    listed(20, LINK);
+    assert_true(resource_ready(bed.follow));
+}
+
 /* ---- listing ---- */
 
 static void empty_store_is_listed_then_checked_and_watched(void **state)
@@ -280,18 +289,27 @@ static void watch_on_another_link_needs_a_proof(void **state)
     (void)state;
     begin(1);
     item("ns/a", "u1", 10);
-    item("ns/b", "u2", 11);
+    item("ns/b", "u2", 20);
     listed(20, LINK);
     probed(20);
     open_watch(LINK + 1);
     assert_int_equal(resource_state(bed.follow), RESOURCE_JOINING);
-    assert_int_equal(bed.watch.rv, 10); /* before the newest object */
+    assert_int_equal(bed.watch.rv, 19); /* before the newest object */
     open_watch(LINK + 1);
-    event(RESOURCE_ADDED, "ns/b", "u2", 11);
-    assert_int_equal(resource_state(bed.follow), RESOURCE_LIVE);
-    assert_true(event(RESOURCE_DELETED, "ns/x", "u0", 15)); /* came and went before the list */
+    event(RESOURCE_ADDED, "ns/b", "u2", 20);
     assert_int_equal(resource_state(bed.follow), RESOURCE_LIVE);
     assert_int_equal(head(), 20);
+}
+
+/* An object may have been deleted between the newest object and the list, in this past and not in another one. */
+static void newest_object_of_an_older_version_than_the_list_proves_nothing(void **state)
+{
+    (void)state;
+    begin_live(1); /* b at 11, listed at 20 */
+    bed.now += 2000;
+    end_watch(RESOURCE_ENDED);
+    assert_int_equal(resource_state(bed.follow), RESOURCE_AUDITING);
+    assert_int_equal(bed.watch.rv, 20);
 }
 
 static void link_proves_nothing_after_a_while(void **state)
@@ -436,12 +454,14 @@ static void resume_that_shows_other_changes_is_another_past(void **state)
     }
 }
 
-/* All servers answer 410: to a join, to a shorter one, to an audit. */
+/* All servers answer 410: to a join, to a shorter one, to an audit. The next request may have to wait for its turn. */
 static void expire_all(unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
         open_watch(LINK);
         end_watch(RESOURCE_EXPIRED);
+        for (unsigned tick = 0; tick < 3 && bed.watch.id == 0 && bed.list.id == 0; tick++)
+            wait_ms(RESOURCE_TICK_MS);
     }
 }
 
@@ -497,11 +517,32 @@ static void list_after_410_that_contradicts_us_is_another_past(void **state)
     begin_live(1);
     bed.now += 5000;
     end_watch(RESOURCE_ENDED);
-    expire_all(2);
+    expire_all(1);
     assert_int_equal(resource_state(bed.follow), RESOURCE_LISTING);
     item("ns/a", "u9", 12);
     listed(50, LINK);
     probed(50);
+    assert_int_equal(cut().why, EVLOG_CUT_REWRITTEN);
+}
+
+/* Watchers at that version hear nothing of a list that is no newer. */
+static void list_at_our_version_without_an_object_of_ours_is_another_past(void **state)
+{
+    (void)state;
+    begin_live(1);
+    event(RESOURCE_ADDED, "ns/c", "u3", 30);
+    bookmark(31);
+    end_watch(RESOURCE_EXPIRED);
+    for (unsigned i = 0; i < 3 && bed.list.id == 0; i++) {
+        wait_ms(RESOURCE_TICK_MS);
+        if (bed.watch.id != 0)
+            end_watch(RESOURCE_EXPIRED);
+    }
+    assert_int_equal(resource_state(bed.follow), RESOURCE_LISTING);
+    item("ns/a", "u1", 10);
+    item("ns/c", "u3", 30);
+    listed(31, LINK);
+    probed(31);
     assert_int_equal(cut().why, EVLOG_CUT_REWRITTEN);
 }
 
@@ -538,7 +579,6 @@ static void begin_audit(void)
     begin_live(1);
     bed.now += 5000;
     end_watch(RESOURCE_ENDED);
-    expire_all(1);
     assert_int_equal(resource_state(bed.follow), RESOURCE_AUDITING);
     assert_int_equal(bed.watch.rv, 20);
     assert_int_equal(bed.list.id, 0); /* the watch first, then its proof */
@@ -579,8 +619,9 @@ static void audit_of_another_link_proves_nothing(void **state)
     begin_audit();
     item("ns/a", "u1", 10);
     item("ns/b", "u2", 11);
-    listed(25, LINK + 1);
-    assert_int_equal(resource_state(bed.follow), RESOURCE_JOINING);
+    listed(25, LINK + 2);
+    assert_int_equal(resource_state(bed.follow), RESOURCE_AUDITING);
+    assert_false(resource_ready(bed.follow));
     assert_int_equal(stats().audits, 0);
 }
 
@@ -735,7 +776,7 @@ static void older_cache_with_other_objects_lags(void **state)
         if (bad[i].b != 0)
             item("ns/b", "u2", bad[i].b);
         listed(bad[i].at, LINK);
-        assert_int_equal(resource_state(bed.follow), RESOURCE_JOINING);
+        assert_false(resource_ready(bed.follow));
         assert_int_equal(stats().older, 0);
         if (i + 1 < sizeof(bad) / sizeof(bad[0]))
             teardown(NULL);
@@ -797,7 +838,7 @@ static void warm_start_begins_before_the_last_changes(void **state)
     assert_int_equal(stats().listings, 0);
 }
 
-static void warm_start_without_history_begins_before_the_newest_object(void **state)
+static void warm_start_without_history_is_audited(void **state)
 {
     (void)state;
     begin_live(1);
@@ -805,8 +846,7 @@ static void warm_start_without_history_begins_before_the_newest_object(void **st
     modelstore_crash(bed.store);
     assert_int_equal(start_process(), BELFRY_OK);
     act();
-    assert_int_equal(bed.watch.rv, 10);
-    expire_all(1);
+    assert_int_equal(bed.watch.rv, 20);
     open_watch(LINK); /* an audit knows the sum of the objects in the store */
     item("ns/a", "u1", 10);
     item("ns/b", "u2", 11);
@@ -814,7 +854,114 @@ static void warm_start_without_history_begins_before_the_newest_object(void **st
     assert_true(resource_ready(bed.follow));
 }
 
+/* ---- watches that end at once ---- */
+
+/* Changes that an overlap shows, and a server that shows them and ends the watch, for `ms`. Returns how many watches it
+ * was asked for, and in which second most of them. */
+static unsigned end_every_watch(uint64_t ms, enum resource_end end, unsigned *most_in_a_second)
+{
+    unsigned n = 0, in_second = 0;
+    uint64_t second = bed.now / 1000;
+    *most_in_a_second = 0;
+    for (uint64_t until = bed.now + ms; bed.now < until; bed.now = resource_due(bed.follow)) {
+        resource_tick(bed.follow, bed.now);
+        act();
+        in_second = bed.now / 1000 == second ? in_second : 0;
+        second = bed.now / 1000;
+        while (bed.watch.id != 0) {
+            n++;
+            if (++in_second > *most_in_a_second)
+                *most_in_a_second = in_second;
+            assert_true(in_second < 100);
+            open_watch(LINK);
+            event(RESOURCE_MODIFIED, "ns/a", "u1", 30);
+            assert_true(resource_ready(bed.follow));
+            end_watch(end);
+        }
+        if (bed.probe.id != 0)
+            probed(30);
+    }
+    return n;
+}
+
+static void server_that_proves_the_overlap_and_ends_the_watch_is_asked_at_a_pace(void **state)
+{
+    (void)state;
+    static const enum resource_end ends[] = {RESOURCE_ENDED, RESOURCE_EXPIRED, RESOURCE_FAILED};
+    for (size_t i = 0; i < 3; i++) {
+        unsigned most;
+        begin_live(1);
+        event(RESOURCE_MODIFIED, "ns/a", "u1", 30);
+        end_watch(ends[i]);
+        assert_true(bed.watch.id != 0); /* the first retry is free */
+        unsigned n = end_every_watch(20000, ends[i], &most);
+        assert_in_range(n, 4, 40);
+        assert_in_range(most, 1, 3); /* with the free one */
+        if (i < 2)
+            teardown(NULL);
+    }
+}
+
+static void server_that_ends_every_watch_is_left_for_the_next(void **state)
+{
+    (void)state;
+    unsigned most;
+    begin_live(2);
+    unsigned first = bed.watch.server;
+    event(RESOURCE_MODIFIED, "ns/a", "u1", 30);
+    end_watch(RESOURCE_ENDED);
+    for (unsigned i = 0; i < 20 && resource_server(bed.follow) == first; i++)
+        end_every_watch(RESOURCE_TICK_MS, RESOURCE_ENDED, &most);
+    assert_int_not_equal(resource_server(bed.follow), first);
+}
+
+static void watch_that_lasted_is_retried_at_once(void **state)
+{
+    (void)state;
+    begin_live(1);
+    event(RESOURCE_MODIFIED, "ns/a", "u1", 30);
+    for (unsigned i = 0; i < 20; i++) {
+        bed.now += RESOURCE_SHORT_MS;
+        end_watch(RESOURCE_ENDED);
+        assert_true(bed.watch.id != 0);
+        open_watch(LINK);
+        event(RESOURCE_MODIFIED, "ns/a", "u1", 30);
+    }
+}
+
+/* They take turns of RESOURCE_PACE_ALL_MS. */
+static void server_that_ends_every_watch_is_asked_at_a_pace_by_all_followers(void **state)
+{
+    (void)state;
+    begin_live(1);
+    event(RESOURCE_MODIFIED, "ns/a", "u1", 30);
+    end_watch(RESOURCE_ENDED);
+    open_watch(LINK);
+    uint64_t taken_ms = bed.pulse.paced_ms[0] = bed.now + 7000; /* by others */
+    end_watch(RESOURCE_ENDED);
+    assert_int_equal(bed.watch.id, 0);
+    assert_int_equal(bed.pulse.paced_ms[0], taken_ms + RESOURCE_PACE_ALL_MS);
+    while (bed.watch.id == 0 && bed.now < taken_ms + 5000)
+        wait_ms(RESOURCE_TICK_MS);
+    assert_in_range(bed.now, taken_ms, taken_ms + RESOURCE_TICK_MS);
+}
+
 /* ---- the pulse ---- */
+
+static void answer_on_another_link_is_no_sign_of_life(void **state)
+{
+    (void)state;
+    begin_live(1);
+    for (unsigned i = 0; i < RESOURCE_STALE_MS / RESOURCE_TICK_MS; i++) {
+        wait_ms(RESOURCE_TICK_MS);
+        if (bed.probe.id != 0) {
+            assert_int_equal(bed.probe.link, LINK); /* it was asked to go there */
+            list_ends(&bed.probe.id, 20, LINK + 2);
+        }
+        resource_beat(&bed.pulse, 0, LINK + 2)->heard_ms = bed.now; /* nor what others hear there */
+    }
+    assert_true(resource_stale(bed.follow));
+}
 
 static void what_another_follower_hears_is_a_sign_of_life(void **state)
 {
@@ -822,17 +969,17 @@ static void what_another_follower_hears_is_a_sign_of_life(void **state)
     begin_live(2);
     uint64_t probes = stats().probes;
     for (unsigned i = 0; i < RESOURCE_OWN_PROBE_MS / RESOURCE_TICK_MS - 2; i++) {
-        bed.pulse.heard_ms[bed.watch.server] = bed.now;
+        resource_beat(&bed.pulse, bed.watch.server, LINK)->heard_ms = bed.now;
         wait_ms(RESOURCE_TICK_MS);
     }
     assert_false(resource_stale(bed.follow));
     assert_int_equal(stats().probes, probes);
-    bed.pulse.heard_ms[bed.watch.server] = bed.now;
+    resource_beat(&bed.pulse, bed.watch.server, LINK)->heard_ms = bed.now;
     wait_ms(3 * RESOURCE_TICK_MS);
     assert_int_equal(stats().probes, probes + 1); /* now and then one of its own */
     assert_false(resource_stale(bed.follow));
     for (unsigned i = 0; i < RESOURCE_STALE_MS / RESOURCE_TICK_MS; i++) {
-        bed.pulse.heard_ms[bed.watch.server] = bed.now;
+        resource_beat(&bed.pulse, bed.watch.server, LINK)->heard_ms = bed.now;
         wait_ms(RESOURCE_TICK_MS);
     }
     assert_true(resource_stale(bed.follow)); /* it has no answer, whatever others hear */
@@ -849,11 +996,11 @@ static void events_and_bookmarks_are_a_sign_of_life_for_other_followers(void **s
     unsigned server = bed.watch.server;
     bed.now += 300;
     assert_true(event(RESOURCE_ADDED, "prod/pulse", "u", 40));
-    assert_int_equal(bed.pulse.heard_ms[server], bed.now);
+    assert_int_equal(resource_beat(&bed.pulse, server, LINK)->heard_ms, bed.now);
     bed.now += 300;
     assert_true(bookmark(41));
-    assert_int_equal(bed.pulse.heard_ms[server], bed.now);
-    assert_int_not_equal(bed.pulse.heard_ms[1 - server], bed.now);
+    assert_int_equal(resource_beat(&bed.pulse, server, LINK)->heard_ms, bed.now);
+    assert_int_not_equal(resource_beat(&bed.pulse, 1 - server, LINK)->heard_ms, bed.now);
 }
 
 static void what_is_heard_of_another_server_is_no_sign_of_life(void **state)
@@ -861,7 +1008,7 @@ static void what_is_heard_of_another_server_is_no_sign_of_life(void **state)
     (void)state;
     begin_live(2);
     for (unsigned i = 0; i < RESOURCE_STALE_MS / RESOURCE_TICK_MS; i++) {
-        bed.pulse.heard_ms[1 - bed.watch.server] = bed.now;
+        resource_beat(&bed.pulse, 1 - bed.watch.server, LINK)->heard_ms = bed.now;
         wait_ms(RESOURCE_TICK_MS);
     }
     assert_true(resource_stale(bed.follow));
@@ -873,14 +1020,14 @@ static void probe_that_another_follower_has_sent_is_waited_for(void **state)
     begin_live(1);
     uint64_t probes = stats().probes;
     wait_ms(RESOURCE_PROBE_MS - RESOURCE_TICK_MS);
-    bed.pulse.sent_ms[0] = bed.now;
+    resource_beat(&bed.pulse, 0, LINK)->sent_ms = bed.now;
     wait_ms(RESOURCE_TICK_MS);
     assert_int_equal(stats().probes, probes);
     wait_ms(RESOURCE_TICK_MS);
     assert_int_equal(stats().probes, probes + 1); /* it takes too long */
-    assert_int_equal(bed.pulse.sent_ms[0], bed.now);
+    assert_int_equal(resource_beat(&bed.pulse, 0, LINK)->sent_ms, bed.now);
     probed(20);
-    assert_int_equal(bed.pulse.heard_ms[0], bed.now);
+    assert_int_equal(resource_beat(&bed.pulse, 0, LINK)->heard_ms, bed.now);
 }
 
 /* ---- freshness ---- */
@@ -896,7 +1043,7 @@ static void version_item(const char *key, const char *uid, int64_t rv)
 {
     struct resource_object object = object_of(key, uid, rv);
     assert_true(bed.versions.id != 0);
-    resource_on_item(bed.follow, bed.versions.id, &object, bed.now);
+    resource_on_item(bed.follow, bed.versions.id, &object, LINK, bed.now);
 }
 
 static void busy_resource_is_fresh_when_the_watch_has_the_version_of_a_probe(void **state)
@@ -958,7 +1105,7 @@ static void warm_state_is_compared_by_its_versions(void **state)
     assert_int_equal(start_process(), BELFRY_OK);
     act();
     open_watch(LINK);
-    event(RESOURCE_ADDED, "ns/b", "u2", 11);
+    agree();
     wait_ms(RESOURCE_FRESH_QUIET_MS);
     uint64_t number = prove();
     version_item("ns/a", "u1", 10);
@@ -1001,20 +1148,22 @@ static void proof_is_asked_again_of_the_next_server(void **state)
 {
     (void)state;
     begin_live(2);
+    event(RESOURCE_MODIFIED, "ns/a", "u1", 30);
+    bookmark(40);
     uint64_t number = prove();
     unsigned first = bed.probe.server;
     resource_on_end(bed.follow, bed.watch.id, RESOURCE_FAILED, bed.now);
     act();
     wait_ms(RESOURCE_TICK_MS);
     open_watch(LINK);
-    event(RESOURCE_ADDED, "ns/b", "u2", 11);
+    event(RESOURCE_MODIFIED, "ns/a", "u1", 30);
     wait_ms(RESOURCE_TICK_MS);
     assert_true(bed.probe.id != 0 && bed.probe.server != first);
-    probed(20);
-    assert_int_equal(bed.answer.id, 0); /* that we are at 20 is what the other watch has shown */
-    bookmark(20);
+    probed(40);
+    assert_int_equal(bed.answer.id, 0); /* that we are at 40 is what the other watch has shown */
+    bookmark(40);
     assert_int_equal(bed.answer.id, number);
-    assert_int_equal(bed.answer.rv, 20);
+    assert_int_equal(bed.answer.rv, 40);
 }
 
 /* ---- initial events ---- */
@@ -1121,7 +1270,7 @@ static enum belfry_err follow_and_resume(void)
     if (err == BELFRY_OK) {
         act();
         open_watch(LINK);
-        event(RESOURCE_ADDED, "ns/b", "u2", 11);
+        agree();
         if (!event(RESOURCE_ADDED, "ns/c", "u3", 30))
             err = BELFRY_ERR_NOMEM;
     }
@@ -1152,6 +1301,7 @@ int main(void)
         cmocka_unit_test_teardown(list_of_a_cache_that_etcd_is_behind_is_not_adopted, teardown),
         cmocka_unit_test_teardown(list_with_an_item_newer_than_itself_is_not_adopted, teardown),
         cmocka_unit_test_teardown(watch_on_another_link_needs_a_proof, teardown),
+        cmocka_unit_test_teardown(newest_object_of_an_older_version_than_the_list_proves_nothing, teardown),
         cmocka_unit_test_teardown(link_proves_nothing_after_a_while, teardown),
         cmocka_unit_test_teardown(changes_go_to_the_log_and_bookmarks_advance_it, teardown),
         cmocka_unit_test_teardown(change_that_does_not_fit_is_another_past, teardown),
@@ -1162,6 +1312,7 @@ int main(void)
         cmocka_unit_test_teardown(history_is_asked_of_every_server_before_a_list, teardown),
         cmocka_unit_test_teardown(list_is_asked_of_a_server_that_answers, teardown),
         cmocka_unit_test_teardown(list_after_410_that_contradicts_us_is_another_past, teardown),
+        cmocka_unit_test_teardown(list_at_our_version_without_an_object_of_ours_is_another_past, teardown),
         cmocka_unit_test_teardown(server_that_does_not_answer_is_left_for_the_next, teardown),
         cmocka_unit_test_teardown(sleep_of_our_own_is_no_silence, teardown),
         cmocka_unit_test_teardown(audit_that_agrees_proves_the_watch, teardown),
@@ -1177,7 +1328,12 @@ int main(void)
         cmocka_unit_test_teardown(older_cache_that_caught_up_is_audited, teardown),
         cmocka_unit_test_teardown(silent_server_is_asked_after_those_that_answer, teardown),
         cmocka_unit_test_teardown(warm_start_begins_before_the_last_changes, teardown),
-        cmocka_unit_test_teardown(warm_start_without_history_begins_before_the_newest_object, teardown),
+        cmocka_unit_test_teardown(warm_start_without_history_is_audited, teardown),
+        cmocka_unit_test_teardown(server_that_proves_the_overlap_and_ends_the_watch_is_asked_at_a_pace, teardown),
+        cmocka_unit_test_teardown(server_that_ends_every_watch_is_left_for_the_next, teardown),
+        cmocka_unit_test_teardown(server_that_ends_every_watch_is_asked_at_a_pace_by_all_followers, teardown),
+        cmocka_unit_test_teardown(watch_that_lasted_is_retried_at_once, teardown),
+        cmocka_unit_test_teardown(answer_on_another_link_is_no_sign_of_life, teardown),
         cmocka_unit_test_teardown(what_another_follower_hears_is_a_sign_of_life, teardown),
         cmocka_unit_test_teardown(events_and_bookmarks_are_a_sign_of_life_for_other_followers, teardown),
         cmocka_unit_test_teardown(what_is_heard_of_another_server_is_no_sign_of_life, teardown),

@@ -121,8 +121,9 @@ enum belfry_err server_document_get(const struct server_document_ask *ask, serve
     if (err == BELFRY_OK)
         err = belfry_buf_append(&document->path, ask->path, strlen(ask->path) + 1);
     if (err == BELFRY_OK)
-        err = belfry_api_call_open(ask->server->calls, belfry_buf_bytes(&document->path).data, &events, document,
-                                   &document->call);
+        err = belfry_api_call_open(ask->server->calls,
+                                   &(struct belfry_api_ask){.target = belfry_buf_bytes(&document->path).data}, &events,
+                                   document, &document->call);
     if (err != BELFRY_OK) {
         server_document_cancel(document);
         return err;

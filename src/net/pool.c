@@ -10,10 +10,11 @@
 #include "base/clock.h"
 #include "base/owner.h"
 
-#define LOOK_MS   100 /* at least, between two looks at all waiters */
-#define WHY_BYTES 160 /* of one endpoint */
-#define WHY_ALL   512
-#define TAG_BYTES 40
+#define LOOK_MS     100 /* at least, between two looks at all waiters */
+#define WHY_BYTES   160 /* of one endpoint */
+#define WHY_ALL     512
+#define TAG_BYTES   40
+#define LONG_LEAVES 16 /* of so many streams, one is never used by a call that lasts */
 
 enum conn_state { DIALING, UP, RETIRED };
 
@@ -21,6 +22,7 @@ struct pool_conn {
     struct belfry_list node; /* in route.conns until it is RETIRED */
     struct route *route;
     struct belfry_carrier *carrier;
+    uint64_t number; /* fixed; of this pool, given once */
     enum conn_state state;
     bool used;        /* it had a call, and then none */
     bool lost;        /* and counted */
@@ -64,6 +66,7 @@ struct belfry_pool {
     uv_timer_t timer; /* for waiters that waited too long or are refused, and for idle connections */
     size_t n_handles, n_conns;
     uint64_t connects, losses;
+    uint64_t numbers; /* of connections, given so far */
     BELFRY_OWNER;
 };
 
@@ -164,6 +167,7 @@ static enum belfry_err conn_open(struct route *route)
         return err;
     }
     conn->route = route;
+    conn->number = ++pool->numbers;
     conn->state = DIALING;
     belfry_list_init(&conn->node);
     belfry_list_append(&route->conns, &conn->node);
@@ -328,10 +332,13 @@ static void route_grow(struct route *route)
     }
 }
 
-static bool conn_has_room(const struct pool_conn *conn)
+static bool conn_has_room(const struct pool_conn *conn, const struct belfry_waiter *waiter)
 {
     struct belfry_http *http = belfry_carrier_http(conn->carrier);
-    return conn->state == UP && belfry_http_state(http) == BELFRY_HTTP_OPEN && belfry_http_room(http) > 0;
+    if (conn->state != UP || belfry_http_state(http) != BELFRY_HTTP_OPEN)
+        return false;
+    size_t room = belfry_http_room(http);
+    return room > (waiter->is_long ? (room + belfry_http_n_calls(http)) / LONG_LEAVES : 0);
 }
 
 /* Places those that wait, as far as the peer takes more calls on this connection. */
@@ -343,9 +350,10 @@ static void conn_on_feed(struct belfry_carrier *carrier, void *user)
     bool placed = false;
     if (conn->state == UP && (pool->opts.idle_ms > 0 || pool->opts.wait_ms == 0))
         conn_check_idle(conn);
-    while (!belfry_list_empty(&route->waiting) && conn_has_room(conn)) {
+    while (!belfry_list_empty(&route->waiting) && conn_has_room(conn, waiter_of(route->waiting.next))) {
         struct belfry_waiter *waiter = waiter_of(belfry_list_pop(&route->waiting));
         waiter->reused = conn->used;
+        waiter->conn = conn->number;
         conn->idle_ms = 0;
         placed = true;
         enum belfry_err err = pool->events->place(waiter, carrier, pool->user);
@@ -363,13 +371,17 @@ static void route_serve(struct route *route)
 {
     if (belfry_list_empty(&route->waiting))
         return;
+    const struct belfry_waiter *waiter = waiter_of(route->waiting.next);
+    struct pool_conn *best = NULL;
     belfry_list_each (node, &route->conns) {
-        if (conn_has_room(conn_of(node))) {
-            belfry_carrier_flush(conn_of(node)->carrier); /* feeds it */
-            return;
-        }
+        struct pool_conn *conn = conn_of(node);
+        if (conn_has_room(conn, waiter) && (best == NULL || conn->number == waiter->conn))
+            best = conn;
     }
-    route_grow(route);
+    if (best != NULL)
+        belfry_carrier_flush(best->carrier); /* feeds it */
+    else
+        route_grow(route);
 }
 
 /* Its streams are long: they keep the connection, and those that wait get another. */

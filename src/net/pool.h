@@ -39,7 +39,9 @@ struct belfry_waiter {
     struct belfry_list node; /* the pool's while it waits, else the owner's */
     /* set by the owner before belfry_pool_enqueue() */
     unsigned
-        *pin; /* NULL, or lent while it waits: 1 + the number of the route to prefer, 0: any; the pool updates it */
+        *pin;     /* NULL, or lent while it waits: 1 + the number of the route to prefer, 0: any; the pool updates it */
+    bool is_long; /* a call that lasts: it leaves a part of a connection's streams to others */
+    uint64_t conn; /* the number of the connection to prefer, 0: any; once placed, that of its connection, not 0 */
     /* set by the pool */
     uint64_t since_ms;   /* waiting for an endpoint to be reached, not for a stream */
     enum belfry_err err; /* what it is to be refused with */

@@ -132,6 +132,10 @@
     X(kube_restored, "kube: etcd restored from a backup")                                                              \
     X(kube_server_restarted, "kube: server restarted")                                                                 \
     X(kube_server_read_anew, "kube: server read its etcd anew without a restart")                                      \
+    X(kube_server_flaps, "kube: server ended a watch soon after it had opened")                                        \
+    X(kube_listed_beside, "kube: one server was in a new past before the others")                                      \
+    X(kube_restored_behind_changes, "kube: etcd restored behind the newest object of the follower")                    \
+    X(kube_balanced, "kube: follower knew one address of several servers")                                             \
     X(kube_server_stopped, "kube: server stopped by a signal")                                                         \
     X(kube_cache_lags, "kube: cache of a server lags")                                                                 \
     X(kube_follower_killed, "kube: follower killed")                                                                   \

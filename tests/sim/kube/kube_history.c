@@ -1,8 +1,6 @@
 /* tests/sim/kube/kube_history.c */
 #include "sim/kube/kube_history.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,6 +52,25 @@ void kube_history_write(struct kube_history *history, struct belfry_rng *rng)
     past_append(past, &change);
 }
 
+bool kube_history_delete(struct kube_history *history, struct belfry_rng *rng)
+{
+    struct kube_past *past = kube_history_now(history);
+    struct kube_state state;
+    kube_past_state(past, past->revision, &state);
+    unsigned from = (unsigned)belfry_rng_below(rng, KUBE_KEYS);
+    for (unsigned i = 0; i < KUBE_KEYS; i++) {
+        unsigned key = (from + i) % KUBE_KEYS;
+        const struct kube_held *held = &state.held[key];
+        struct kube_change change = {
+            .rv = past->revision + 1, .key = key, .uid = held->uid, .content = held->content, .is_delete = true};
+        if (held->uid == 0)
+            continue;
+        past_append(past, &change);
+        return true;
+    }
+    return false;
+}
+
 void kube_history_pass(struct kube_history *history, uint64_t n)
 {
     kube_history_now(history)->revision += (int64_t)n;
@@ -101,46 +118,40 @@ bool kube_state_equal(const struct kube_state *a, const struct kube_state *b)
     return true;
 }
 
-void kube_key_write(unsigned key, char out[KUBE_TEXT])
+/* ---- texts ---- */
+
+struct belfry_bytes kube_key_text(unsigned key)
 {
-    snprintf(out, KUBE_TEXT, "ns%u/o%u", key % 2, key);
+    static const char texts[KUBE_KEYS][7] = {"ns0/o0", "ns1/o1", "ns0/o2", "ns1/o3",
+                                             "ns0/o4", "ns1/o5", "ns0/o6", "ns1/o7"};
+    return (struct belfry_bytes){texts[key], sizeof(texts[key]) - 1};
 }
 
-bool kube_key_read(const char *text, size_t len, unsigned *out)
+bool kube_key_read(struct belfry_bytes text, unsigned *out)
 {
-    char written[KUBE_TEXT];
-    for (unsigned key = 0; key < KUBE_KEYS; key++) {
-        kube_key_write(key, written);
-        if (strlen(written) == len && memcmp(text, written, len) == 0) {
-            *out = key;
+    for (*out = 0; *out < KUBE_KEYS; ++*out)
+        if (belfry_bytes_equal(text, kube_key_text(*out)))
             return true;
-        }
-    }
     return false;
 }
 
-void kube_uid_write(uint64_t uid, char out[KUBE_TEXT])
+struct belfry_bytes kube_uid_text(const uint64_t *uid)
 {
-    snprintf(out, KUBE_TEXT, "uid-%" PRIu64, uid);
+    return (struct belfry_bytes){(const char *)uid, sizeof(*uid)};
 }
 
-void kube_object_write(unsigned key, const struct kube_held *held, char out[KUBE_TEXT])
+/* The numbers themselves: nothing that is simulated reads an object, and millions are written per run. */
+void kube_object_write(unsigned key, const struct kube_held *held, struct kube_text *out)
 {
-    snprintf(out, KUBE_TEXT, "{\"o\":%u,\"uid\":%" PRIu64 ",\"rv\":%" PRId64 ",\"content\":%" PRIu64 "}", key,
-             held->uid, held->rv, held->content);
+    *out = (struct kube_text){.key = key, .uid = held->uid, .content = held->content, .rv = (uint64_t)held->rv};
 }
 
-bool kube_object_read(const char *text, size_t len, unsigned key, struct kube_held *out)
+bool kube_object_read(struct belfry_bytes bytes, unsigned key, struct kube_held *out)
 {
-    char copy[KUBE_TEXT], again[KUBE_TEXT];
-    unsigned number;
-    if (len >= sizeof(copy))
+    struct kube_text text;
+    if (bytes.len != sizeof(text))
         return false;
-    memcpy(copy, text, len);
-    copy[len] = '\0';
-    if (sscanf(copy, "{\"o\":%u,\"uid\":%" SCNu64 ",\"rv\":%" SCNd64 ",\"content\":%" SCNu64 "}", &number, &out->uid,
-               &out->rv, &out->content) != 4)
-        return false;
-    kube_object_write(key, out, again);
-    return strcmp(copy, again) == 0;
+    memcpy(&text, bytes.data, sizeof(text));
+    *out = (struct kube_held){text.uid, text.content, (int64_t)text.rv};
+    return text.key == key;
 }

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/bytes.h"
 #include "base/rng.h"
 
 #define KUBE_KEYS  8
@@ -51,21 +52,26 @@ void kube_history_fini(struct kube_history *history);
 
 struct kube_past *kube_history_now(struct kube_history *history);
 
-void kube_history_write(struct kube_history *history, struct belfry_rng *rng); /* a change of the resource */
-void kube_history_pass(struct kube_history *history, uint64_t n);              /* changes of other resources */
-void kube_history_restore(struct kube_history *history, int64_t backup);       /* there is room: n < KUBE_PASTS */
+void kube_history_write(struct kube_history *history, struct belfry_rng *rng);  /* a change of the resource */
+bool kube_history_delete(struct kube_history *history, struct belfry_rng *rng); /* false: there is no object */
+void kube_history_pass(struct kube_history *history, uint64_t n);               /* changes of other resources */
+void kube_history_restore(struct kube_history *history, int64_t backup);        /* there is room: n < KUBE_PASTS */
 
 /* The first change above `rv`; NULL: none. */
 const struct kube_change *kube_past_after(const struct kube_past *past, int64_t rv);
 void kube_past_state(const struct kube_past *past, int64_t rv, struct kube_state *out);
 bool kube_state_equal(const struct kube_state *a, const struct kube_state *b);
 
-/* "ns1/o2", and the texts of a uid and of an object. */
-#define KUBE_TEXT 96
-void kube_key_write(unsigned key, char out[KUBE_TEXT]);
-bool kube_key_read(const char *text, size_t len, unsigned *out);
-void kube_uid_write(uint64_t uid, char out[KUBE_TEXT]);
-void kube_object_write(unsigned key, const struct kube_held *held, char out[KUBE_TEXT]);
-bool kube_object_read(const char *text, size_t len, unsigned key, struct kube_held *out); /* as it was written */
+/* ---- texts of keys, uids and objects, as they are on the wire; bytes are lent ---- */
+
+struct kube_text {
+    uint64_t key, uid, content, rv;
+};
+
+struct belfry_bytes kube_key_text(unsigned key); /* "ns1/o3" */
+bool kube_key_read(struct belfry_bytes text, unsigned *out);
+struct belfry_bytes kube_uid_text(const uint64_t *uid);
+void kube_object_write(unsigned key, const struct kube_held *held, struct kube_text *out);
+bool kube_object_read(struct belfry_bytes bytes, unsigned key, struct kube_held *out); /* as it was written */
 
 #endif

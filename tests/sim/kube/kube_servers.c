@@ -6,9 +6,12 @@
 
 #include "sim/cover.h"
 #include "sim/trace.h"
+#include "sim/verdict.h"
 
 #define NOT_OLDER_MS 3000 /* a list waits this long for its version */
 #define BOOKMARK_MS  1500
+#define ANSWER_MS    5000 /* a client waits this long for an answer, of a list longer */
+#define LIST_MS      20000
 
 static uint64_t below(struct kube_servers *s, uint64_t n)
 {
@@ -98,7 +101,7 @@ static void push_state(struct kube_servers *s, struct kube_call *call, enum kube
         struct kube_change change = {
             .rv = held->rv, .key = key, .uid = held->uid, .content = held->content, .is_create = true};
         if (held->uid != 0)
-            call_push(s, call, (struct kube_message){.kind = kind, .change = change}, now_ms);
+            call_push(s, call, (struct kube_message){.kind = kind, .change = change, .link = call->link}, now_ms);
     }
 }
 
@@ -149,8 +152,14 @@ static void watch_step(struct kube_servers *s, struct kube_call *call, struct ku
         call_push(s, call, (struct kube_message){.kind = KUBE_BOOKMARK, .rv = server->at}, now_ms);
         call->bookmark_ms = now_ms + BOOKMARK_MS + below(s, BOOKMARK_MS);
     }
-    if (now_ms >= call->deadline_ms)
+    if (now_ms >= call->deadline_ms) {
         call_end(s, call, RESOURCE_ENDED, now_ms);
+    } else if (now_ms < server->flaps_ms && below(s, 4) == 0) {
+        static const enum resource_end ends[] = {RESOURCE_ENDED, RESOURCE_ENDED, RESOURCE_EXPIRED, RESOURCE_FAILED};
+        call_end(s, call, ends[below(s, 4)], now_ms);
+        s->lost |= UINT32_C(1) << call->server; /* it is of no use for now */
+        COVER(kube_server_flaps);
+    }
 }
 
 /* As much of the cache as it has, if that is not older than what was asked for. */
@@ -185,15 +194,19 @@ static void probe_step(struct kube_servers *s, struct kube_call *call, uint64_t 
 static void call_step(struct kube_servers *s, struct kube_call *call, uint64_t now_ms)
 {
     struct kube_server *server = &s->servers[call->server];
-    if (call->kind == KUBE_NO_CALL || call->is_over || now_ms < call->next_ms || now_ms < server->stopped_ms)
+    if (call->kind == KUBE_NO_CALL || call->is_over || now_ms < call->next_ms)
+        return;
+    if (!call->is_begun && now_ms >= call->sent_ms + (call->kind == KUBE_LIST ? LIST_MS : ANSWER_MS)) {
+        call_end(s, call, RESOURCE_FAILED, now_ms);
+        return;
+    }
+    if (now_ms < server->stopped_ms)
         return;
     bool is_away = now_ms < server->away_ms && call->kind != KUBE_PROBE && !call->is_begun;
     if (!server->is_up || is_away) {
         call_end(s, call, RESOURCE_FAILED, now_ms);
         return;
     }
-    if (!call->is_begun)
-        call->link = server->link;
     if (call->kind == KUBE_PROBE)
         probe_step(s, call, now_ms);
     else if (call->kind == KUBE_LIST)
@@ -217,10 +230,44 @@ static void each_call_of(struct kube_servers *s, unsigned server,
             act(s, &s->calls[i], now_ms);
 }
 
+static void link_end(struct kube_servers *s, struct kube_link *link, uint64_t now_ms)
+{
+    for (unsigned i = 0; i < KUBE_CALLS; i++)
+        if (s->calls[i].kind != KUBE_NO_CALL && s->calls[i].link == link->number)
+            call_break(s, &s->calls[i], now_ms);
+    link->number = 0;
+}
+
 void kube_servers_break_link(struct kube_servers *s, unsigned server, uint64_t now_ms)
 {
-    s->servers[server].link++;
-    each_call_of(s, server, call_break, now_ms);
+    for (unsigned i = 0; i < KUBE_LINKS; i++)
+        if (s->links[i].number != 0 && s->links[i].server == server)
+            link_end(s, &s->links[i], now_ms);
+}
+
+/* Over which connection a request goes. When all places are taken, one that is there has to do. */
+static struct kube_link *link_for(struct kube_servers *s, const struct resource_action *action)
+{
+    struct kube_link *fit[KUBE_LINKS], *free_place = NULL;
+    unsigned n = 0;
+    for (unsigned i = 0; i < KUBE_LINKS; i++) {
+        struct kube_link *link = &s->links[i];
+        bool leads = link->number != 0 && (s->is_balanced || link->server == action->server);
+        if (leads && link->number == action->link && below(s, 8) != 0) /* it may be full */
+            return link;
+        if (leads)
+            fit[n++] = link;
+        else if (link->number == 0)
+            free_place = link;
+    }
+    if (n > 0 && (free_place == NULL || below(s, 8) != 0))
+        return fit[below(s, n)];
+    if (free_place == NULL) { /* of other servers: the connection is idle, or its requests break */
+        free_place = &s->links[below(s, KUBE_LINKS)];
+        link_end(s, free_place, s->now_ms);
+    }
+    *free_place = (struct kube_link){2 * ++s->numbers + 1, s->is_balanced ? (unsigned)below(s, s->n) : action->server};
+    return free_place;
 }
 
 void kube_servers_restart(struct kube_servers *s, unsigned server, uint64_t down_ms, uint64_t now_ms)
@@ -286,6 +333,7 @@ static void server_step(struct kube_servers *s, unsigned number, uint64_t now_ms
 
 void kube_servers_step(struct kube_servers *s, uint64_t now_ms)
 {
+    s->now_ms = now_ms;
     for (unsigned i = 0; i < s->n; i++)
         server_step(s, i, now_ms);
     for (unsigned i = 0; i < KUBE_CALLS; i++)
@@ -295,7 +343,7 @@ void kube_servers_step(struct kube_servers *s, uint64_t now_ms)
 void kube_servers_mend(struct kube_servers *s, uint64_t now_ms)
 {
     for (unsigned i = 0; i < s->n; i++) {
-        s->servers[i].stopped_ms = s->servers[i].lag_ms = 0;
+        s->servers[i].stopped_ms = s->servers[i].lag_ms = s->servers[i].flaps_ms = 0;
         if (!s->servers[i].is_up)
             s->servers[i].up_ms = now_ms;
     }
@@ -305,6 +353,8 @@ void kube_servers_init(struct kube_servers *s, struct kube_history *history, str
 {
     *s = (struct kube_servers){.history = history, .rng = rng, .n = n};
     bool has_progress = below(s, 2) == 0;
+    s->is_balanced = n > 1 && below(s, 3) == 0;
+    COVER_BY(kube_balanced, s->is_balanced);
     for (unsigned i = 0; i < n; i++) {
         s->servers[i].is_up = true;
         s->servers[i].has_progress = has_progress;
@@ -325,6 +375,50 @@ void kube_servers_forget(struct kube_servers *s)
 {
     for (unsigned i = 0; i < KUBE_CALLS; i++)
         call_free(&s->calls[i]);
+    memset(s->links, 0, sizeof(s->links));
+    for (unsigned i = 0; i < s->n; i++)
+        s->servers[i].n_shorts = 0;
+}
+
+unsigned kube_servers_seen(const struct kube_servers *s)
+{
+    return s->is_balanced ? 1 : s->n;
+}
+
+unsigned kube_servers_watched(const struct kube_servers *s, unsigned seen)
+{
+    for (unsigned i = 0; i < KUBE_CALLS; i++)
+        if (s->calls[i].kind == KUBE_WATCH && s->calls[i].opened_ms != 0)
+            return s->calls[i].server;
+    return seen;
+}
+
+/* The first of them and its retry are free. */
+static void note_short(struct kube_server *server, uint64_t sent_ms)
+{
+    memmove(server->shorts, server->shorts + 1, sizeof(server->shorts) - sizeof(server->shorts[0]));
+    server->shorts[KUBE_SHORTS - 1] = sent_ms;
+    if (++server->n_shorts > KUBE_SHORTS + 1 && sent_ms - server->shorts[0] < RESOURCE_SHORT_MS)
+        verdict_fail("%u watches that ended at once were asked for in %llu ms", KUBE_SHORTS,
+                     (unsigned long long)(sent_ms - server->shorts[0]));
+}
+
+/* A watch is over. True: it lasted. */
+static bool note_lasting(struct kube_servers *s, const struct kube_call *call, uint64_t now_ms)
+{
+    bool lasted = call->kind == KUBE_WATCH && call->opened_ms != 0 && now_ms - call->opened_ms >= RESOURCE_SHORT_MS;
+    for (unsigned i = 0; i < s->n && lasted; i++)
+        s->servers[i].n_shorts = 0;
+    return lasted;
+}
+
+void kube_servers_pace(struct kube_servers *s, struct kube_call *call, uint64_t now_ms)
+{
+    const struct kube_message *message = &call->messages[call->first];
+    if (message->kind == KUBE_OPENED)
+        call->opened_ms = now_ms;
+    if (message->kind == KUBE_END && !note_lasting(s, call, now_ms) && call->opened_ms != 0)
+        note_short(&s->servers[call->server], call->sent_ms);
 }
 
 void kube_servers_fini(struct kube_servers *s)
@@ -347,6 +441,7 @@ static void call_open(struct kube_servers *s, const struct resource_action *acti
         call++;
     if (call == s->calls + KUBE_CALLS)
         abort(); /* the machine has four requests at most */
+    const struct kube_link *link = link_for(s, action);
     *call = (struct kube_call){
         .kind = action->want == RESOURCE_WANT_WATCH   ? KUBE_WATCH
                 : action->want == RESOURCE_WANT_PROBE ? KUBE_PROBE
@@ -354,8 +449,8 @@ static void call_open(struct kube_servers *s, const struct resource_action *acti
         .id = action->id,
         .sent_ms = now_ms,
         .head = s->head,
-        .server = action->server,
-        .link = s->servers[action->server].link,
+        .server = link->server,
+        .link = link->number,
         .next_ms = now_ms + below(s, 20),
         .at = action->rv,
         .is_initial = action->is_initial,
@@ -363,11 +458,11 @@ static void call_open(struct kube_servers *s, const struct resource_action *acti
         .deadline_ms =
             now_ms + (action->want == RESOURCE_WANT_WATCH ? action->timeout_s * UINT64_C(1000) : NOT_OLDER_MS),
         .bookmark_ms = now_ms + below(s, 2 * BOOKMARK_MS)};
-    TRACE("kube", "%s %llu at server %u from %lld",
+    TRACE("kube", "%s %llu at server %u on link %llu from %lld",
           call->kind == KUBE_WATCH  ? "watch"
           : call->kind == KUBE_LIST ? "list"
                                     : "probe",
-          (unsigned long long)call->id, call->server, (long long)action->rv);
+          (unsigned long long)call->id, call->server, (unsigned long long)call->link, (long long)action->rv);
 }
 
 void kube_servers_do(struct kube_servers *s, const struct resource_action *action, uint64_t now_ms)
@@ -383,8 +478,10 @@ void kube_servers_do(struct kube_servers *s, const struct resource_action *actio
     case RESOURCE_WANT_ANSWER: /* for those who asked the client */
         break;
     case RESOURCE_WANT_CANCEL:
-        if (call != NULL)
+        if (call != NULL) {
+            note_lasting(s, call, now_ms);
             call_free(call);
+        }
         break;
     case RESOURCE_WANT_RESUME:
         if (call != NULL)

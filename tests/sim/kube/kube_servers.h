@@ -5,6 +5,10 @@
  * restore of etcd stays with the old past until its server restarts or reads etcd anew. Lists are of the cache, too;
  * probes read etcd itself. Each request has messages on their way; they arrive in order.
  *
+ * A request goes over a connection, on the one that the client prefers if that is still there, and mostly on one that
+ * exists. Behind a balancer the client sees one server: each connection leads to any of the servers, for as long as it
+ * lasts.
+ *
  * Thread: the one thread of the simulator.
  */
 #ifndef BELFRY_SIM_KUBE_SERVERS_H
@@ -16,6 +20,8 @@
 #define KUBE_SERVERS 3
 #define KUBE_CALLS   8
 #define KUBE_WINDOW  12 /* changes that a cache keeps */
+#define KUBE_LINKS   6  /* connections at a time */
+#define KUBE_SHORTS  3
 
 enum kube_message_kind { KUBE_OPENED, KUBE_EVENT, KUBE_BOOKMARK, KUBE_INITIAL_END, KUBE_ITEM, KUBE_LISTED, KUBE_END };
 
@@ -34,10 +40,11 @@ struct kube_message {
 struct kube_call {
     enum { KUBE_NO_CALL, KUBE_WATCH, KUBE_LIST, KUBE_PROBE } kind;
     uint64_t id;
-    unsigned server;
+    unsigned server; /* where it went */
     uint64_t link;
     uint64_t sent_ms;
-    int64_t head; /* the client's version when it was sent */
+    uint64_t opened_ms; /* when the client learnt that its watch was accepted; 0: not yet */
+    int64_t head;       /* the client's version when it was sent */
     /* at the server */
     uint64_t next_ms; /* it does something then */
     bool is_begun, is_over;
@@ -62,8 +69,16 @@ struct kube_server {
     bool has_progress; /* its cache follows etcd's revision while the resource is quiet */
     enum kube_initial initial;
     unsigned past;
-    int64_t base, at; /* its cache was listed at base, and has everything up to at */
-    uint64_t link;
+    int64_t base, at;  /* its cache was listed at base, and has everything up to at */
+    uint64_t flaps_ms; /* until then it ends each watch soon after it has shown something */
+    /* the client's watches that ended at once, since one lasted: when the last ones were sent */
+    uint64_t shorts[KUBE_SHORTS];
+    unsigned n_shorts;
+};
+
+struct kube_link {
+    uint64_t number; /* 0: none */
+    unsigned server;
 };
 
 struct kube_servers {
@@ -71,11 +86,15 @@ struct kube_servers {
     struct belfry_rng *rng;
     struct kube_server servers[KUBE_SERVERS];
     unsigned n;
+    bool is_balanced; /* the client sees one address for all of them */
+    struct kube_link links[KUBE_LINKS];
+    uint64_t numbers; /* of links, given so far */
     struct kube_call calls[KUBE_CALLS];
     uint32_t lost;         /* a bit for each server that has answered 410, or failed, since this was last cleared */
     int64_t head;          /* the client's version now */
     uint64_t delivered_ms; /* when the client last received anything that shows life */
     uint64_t restored_ms;  /* when etcd was last restored */
+    uint64_t now_ms;       /* of the last step */
 };
 
 void kube_servers_init(struct kube_servers *servers, struct kube_history *history, struct belfry_rng *rng, unsigned n);
@@ -87,6 +106,14 @@ void kube_servers_step(struct kube_servers *servers, uint64_t now_ms);
 
 void kube_servers_do(struct kube_servers *servers, const struct resource_action *action, uint64_t now_ms);
 void kube_servers_forget(struct kube_servers *servers); /* the client was killed */
+
+unsigned kube_servers_seen(const struct kube_servers *servers); /* the addresses that the client has */
+
+/* The server of the client's open watch, or else of its address `seen`. */
+unsigned kube_servers_watched(const struct kube_servers *servers, unsigned seen);
+
+/* The first message of a watch is told to the client: how soon it ends, and how often it is asked for again, counts. */
+void kube_servers_pace(struct kube_servers *servers, struct kube_call *call, uint64_t now_ms);
 
 /* A call whose first message has arrived, at random; NULL: none. */
 struct kube_call *kube_servers_due(struct kube_servers *servers, uint64_t now_ms);

@@ -37,6 +37,8 @@ struct kube_world {
     uint64_t paused_ms; /* the process does not run before */
     uint64_t quiet_ms;  /* the resource does not change before */
     bool has_others;    /* the process follows other resources, too */
+    uint64_t listings;  /* that the follower had adopted at the last step */
+    bool is_beside;     /* list_beside() */
 };
 
 static uint64_t below(struct kube_world *w, uint64_t n)
@@ -68,7 +70,7 @@ static void follower_start(struct kube_world *w)
     struct resource_follow_opts opts = {.ingest = w->ingest,
                                         .store = w->store,
                                         .warm = warm,
-                                        .n_servers = w->servers.n,
+                                        .n_servers = kube_servers_seen(&w->servers),
                                         .watch_s = WATCH_S,
                                         .seed = belfry_rng_next(&w->rng),
                                         .hash_key = {1, 2},
@@ -104,22 +106,20 @@ static void follower_act(struct kube_world *w)
     kube_judge_look(&w->judge, w->now_ms);
 }
 
-static struct resource_object object_of(const struct kube_change *change, char texts[3][KUBE_TEXT])
+static struct resource_object object_of(const struct kube_change *change, struct kube_text *text)
 {
-    kube_key_write(change->key, texts[0]);
-    kube_uid_write(change->uid, texts[1]);
     struct kube_held held = {change->uid, change->content, change->rv};
-    kube_object_write(change->key, &held, texts[2]);
-    return (struct resource_object){.key = belfry_bytes_str(texts[0]),
-                                    .uid = belfry_bytes_str(texts[1]),
-                                    .json = belfry_bytes_str(texts[2]),
+    kube_object_write(change->key, &held, text);
+    return (struct resource_object){.key = kube_key_text(change->key),
+                                    .uid = kube_uid_text(&change->uid),
+                                    .json = {(const char *)text, sizeof(*text)},
                                     .rv = change->rv};
 }
 
 static bool give(struct kube_world *w, uint64_t id, const struct kube_message *message)
 {
-    char texts[3][KUBE_TEXT];
-    struct resource_object object = object_of(&message->change, texts);
+    struct kube_text text;
+    struct resource_object object = object_of(&message->change, &text);
     switch (message->kind) {
     case KUBE_OPENED:
         resource_on_opened(w->follow, id, message->link, w->now_ms);
@@ -136,7 +136,7 @@ static bool give(struct kube_world *w, uint64_t id, const struct kube_message *m
         resource_on_initial_end(w->follow, id, message->rv, w->now_ms);
         break;
     case KUBE_ITEM:
-        resource_on_item(w->follow, id, &object, w->now_ms);
+        resource_on_item(w->follow, id, &object, message->link, w->now_ms);
         break;
     case KUBE_LISTED:
         resource_on_listed(w->follow, id, message->rv, message->link, w->now_ms);
@@ -160,6 +160,19 @@ static void note_audit(struct kube_world *w)
             w->judge.audited = w->history.pasts[i].revision;
 }
 
+/* While a watch is open, only what comes on its connection. */
+static bool shows_life(const struct kube_world *w, const struct kube_call *call, const struct kube_message *message)
+{
+    if (message->kind == KUBE_END && message->end != RESOURCE_EXPIRED)
+        return false;
+    for (unsigned i = 0; i < KUBE_CALLS; i++) {
+        const struct kube_call *watch = &w->servers.calls[i];
+        if (watch->kind == KUBE_WATCH && watch->opened_ms != 0)
+            return call->link == watch->link;
+    }
+    return true;
+}
+
 static void deliver(struct kube_world *w, struct kube_call *call)
 {
     struct kube_message message = call->messages[call->first];
@@ -169,7 +182,9 @@ static void deliver(struct kube_world *w, struct kube_call *call)
     TRACE("kube", "%llu: message %d, change %lld of key %u, version %lld", (unsigned long long)id, (int)message.kind,
           (long long)message.change.rv, message.change.key, (long long)message.rv);
     call->is_held = true; /* unless it is taken */
-    if (message.kind != KUBE_END || message.end == RESOURCE_EXPIRED)
+    if (call->kind == KUBE_WATCH)
+        kube_servers_pace(&w->servers, call, w->now_ms);
+    if (shows_life(w, call, &message))
         w->servers.delivered_ms = w->now_ms;
     bool taken = give(w, id, &message);
     note_audit(w);
@@ -214,13 +229,17 @@ static void judge_stale(struct kube_world *w)
 /* Another follower of the process has the answer of a server. */
 static void pulse_step(struct kube_world *w)
 {
-    unsigned number = (unsigned)below(w, w->servers.n);
-    const struct kube_server *server = &w->servers.servers[number];
-    if (!w->has_others || !one_in(w, 40) || !server->is_up || w->now_ms < server->stopped_ms)
+    const struct kube_link *link = &w->servers.links[below(w, KUBE_LINKS)];
+    const struct kube_server *server = &w->servers.servers[link->server];
+    if (!w->has_others || !one_in(w, 40) || link->number == 0 || !server->is_up || w->now_ms < server->stopped_ms)
         return;
-    w->pulse.sent_ms[number] = w->pulse.heard_ms[number] = w->now_ms;
-    if (number == resource_server(w->follow) && resource_ready(w->follow))
-        w->servers.delivered_ms = w->now_ms;
+    struct resource_beat *beat = resource_beat(&w->pulse, w->servers.is_balanced ? 0 : link->server, link->number);
+    beat->sent_ms = beat->heard_ms = w->now_ms;
+    for (unsigned i = 0; i < KUBE_CALLS && resource_ready(w->follow); i++) {
+        const struct kube_call *watch = &w->servers.calls[i];
+        if (watch->kind == KUBE_WATCH && watch->opened_ms != 0 && watch->link == link->number)
+            w->servers.delivered_ms = w->now_ms;
+    }
     COVER(kube_pulse);
 }
 
@@ -309,7 +328,10 @@ static void fault(struct kube_world *w)
 {
     unsigned number = (unsigned)below(w, w->servers.n);
     struct kube_server *server = &w->servers.servers[number];
-    switch (below(w, 10)) {
+    switch (below(w, 11)) {
+    case 10:
+        server->flaps_ms = w->now_ms + below(w, 8000);
+        break;
     case 0:
         kube_servers_break_link(&w->servers, number, w->now_ms);
         break;
@@ -377,15 +399,43 @@ static void world_write(struct kube_world *w)
         kube_history_pass(&w->history, 1 + below(w, 3));
 }
 
-/* In the middle of a list or an audit: its server is in the new past at once, and that past soon has our versions. */
+/* To a version between the last change that the follower has and its head. Then the new past has the same changes up to
+ * there, and not what came up to the head: nothing for a watch to show but what is missing. False: there is none. */
+static bool restore_behind_changes(struct kube_world *w)
+{
+    const struct kube_past *now = kube_history_now(&w->history);
+    int64_t last = 0, head = w->judge.at;
+    for (unsigned key = 0; key < KUBE_KEYS; key++)
+        if (w->judge.mirror.held[key].rv > last)
+            last = w->judge.mirror.held[key].rv;
+    if (w->history.n == KUBE_PASTS || last == 0 || last >= head || now->revision < head)
+        return false;
+    kube_history_restore(&w->history, last + (int64_t)below(w, (uint64_t)(head - last)));
+    w->judge.may_rewrite = true;
+    kube_servers_restored(&w->servers, w->now_ms);
+    COVER(kube_restored_behind_changes);
+    TRACE("kube", "etcd restored at %lld, behind all objects", (long long)kube_history_now(&w->history)->revision);
+    return true;
+}
+
+/* In the middle of a list or an audit: its server is in the new past at once, and that past soon has our versions;
+ * perhaps it is at our very version, without one of our objects. */
 static void restore_under_list(struct kube_world *w)
 {
     enum resource_state state = resource_state(w->follow);
-    if ((state != RESOURCE_LISTING && state != RESOURCE_AUDITING) || !one_in(w, 150))
+    if ((state != RESOURCE_LISTING && state != RESOURCE_AUDITING) || !one_in(w, 100))
         return;
+    if (one_in(w, 2) && restore_behind_changes(w)) {
+        if (kube_history_delete(&w->history, &w->rng))
+            kube_history_pass(&w->history, (uint64_t)(w->judge.at - kube_history_now(&w->history)->revision));
+        for (unsigned i = 0; i < w->servers.n; i++)
+            kube_servers_restart(&w->servers, i, below(w, 20), w->now_ms);
+        return;
+    }
     restore(w);
     kube_history_pass(&w->history, below(w, 40));
-    kube_servers_restart(&w->servers, resource_server(w->follow), below(w, 20), w->now_ms);
+    kube_servers_restart(&w->servers, kube_servers_watched(&w->servers, resource_server(w->follow)), below(w, 20),
+                         w->now_ms);
 }
 
 static void restart_all(struct kube_world *w, uint64_t pass)
@@ -421,13 +471,40 @@ static void run_apart(struct kube_world *w)
     uint64_t lost_ms = w->now_ms + below(w, 8000), end_ms = lost_ms + below(w, 40000);
     while (w->now_ms < lost_ms && !verdict_failed())
         world_move(w);
-    unsigned server = resource_server(w->follow);
+    unsigned server = kube_servers_watched(&w->servers, resource_server(w->follow));
     w->servers.servers[server].stopped_ms = end_ms;
     kube_servers_break_link(&w->servers, server, w->now_ms);
     if (one_in(w, 2))
         lag_apart(w);
     while (w->now_ms < end_ms && !verdict_failed())
         world_move(w);
+}
+
+/* A list comes from a server that is already in the new past, which has nothing of its own but deletions; then the
+ * follower has to ask another server, which is still in the old one and has none of them. */
+static void list_beside(struct kube_world *w)
+{
+    struct resource_stats stats;
+    resource_stats(w->follow, &stats);
+    bool is_listed = stats.listings != w->listings;
+    w->listings = stats.listings;
+    if (is_listed && w->is_beside) {
+        w->is_beside = false;
+        kube_servers_restart(&w->servers, kube_servers_watched(&w->servers, resource_server(w->follow)), 3000,
+                             w->now_ms);
+    }
+    int64_t revision = kube_history_now(&w->history)->revision;
+    if (resource_state(w->follow) != RESOURCE_LISTING || w->is_beside || w->history.n == KUBE_PASTS || !one_in(w, 60) ||
+        revision < 30)
+        return;
+    w->is_beside = true;
+    kube_history_restore(&w->history, revision - 1 - (int64_t)below(w, 8));
+    w->judge.may_rewrite = true;
+    kube_servers_restored(&w->servers, w->now_ms);
+    while (kube_history_delete(&w->history, &w->rng) && one_in(w, 2)) {
+    }
+    kube_servers_restart(&w->servers, kube_servers_watched(&w->servers, resource_server(w->follow)), 0, w->now_ms);
+    COVER(kube_listed_beside);
 }
 
 static void run_faults(struct kube_world *w, const struct world_opts *opts)
@@ -443,6 +520,7 @@ static void run_faults(struct kube_world *w, const struct world_opts *opts)
         if (one_in(w, 3000))
             run_apart(w);
         restore_under_list(w);
+        list_beside(w);
         world_move(w);
     }
 }
@@ -459,14 +537,14 @@ static void drain_proves(struct kube_world *w)
     }
 }
 
-/* One server of several stays stopped: the others must do. */
+/* One server of several stays stopped: the others must do. A balancer would send nothing to it. */
 static void drain(struct kube_world *w)
 {
     kube_servers_mend(&w->servers, w->now_ms);
     modelstore_fail(w->store, 0);
     w->paused_ms = 0;
     unsigned server = (unsigned)below(w, w->servers.n);
-    if (w->servers.n > 1)
+    if (kube_servers_seen(&w->servers) > 1)
         w->servers.servers[server].stopped_ms = UINT64_MAX;
     uint64_t end_ms = w->now_ms + DRAIN_MS, ready_ms = w->now_ms + DRAIN_MIN;
     while (w->now_ms < ready_ms + READY_MS && w->now_ms < end_ms && !verdict_failed()) {
