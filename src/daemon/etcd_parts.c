@@ -52,7 +52,7 @@ struct etcd_parts {
     uint64_t published_ns;             /* and when it was published */
     int64_t measured;                  /* the revision whose latency was noted last */
     struct latency latency;
-    uint64_t auth_due_ms; /* when to look whether auth is on upstream; BELFRY_NEVER: no need */
+    uint64_t auth_due_ms; /* when to look whether auth is on upstream */
     enum permit_auth auth;
 };
 
@@ -143,12 +143,17 @@ static void look_after_kube(struct etcd_parts *t, uint64_t now)
         catalog_feed_after_turn(t->feed, now);
 }
 
-/* permit asks upstream when its last answer is too old, and knows it a moment later. */
+/* permit asks upstream when its last answer is too old, and knows it a moment later. A listener that needs auth must
+ * know it now; the others should have known it a short time before upstream is lost (regime.h). */
 static void look_at_auth(struct etcd_parts *t, uint64_t now)
 {
     if (now < t->auth_due_ms)
         return;
     enum permit_auth auth = permit_auth(t->permit, now);
+    if (!t->opts.needs_auth) {
+        t->auth_due_ms = now + t->opts.rights_period_ms / 2;
+        return;
+    }
     t->auth_due_ms = now + (auth == PERMIT_AUTH_UNKNOWN ? AUTH_WAIT_MS : AUTH_LOOK_MS);
     if (auth == PERMIT_AUTH_UNKNOWN)
         return;
@@ -539,7 +544,6 @@ enum belfry_err etcd_parts_create(const void *opts, const struct worker_parts_ho
     t->parts.api = &etcd_parts_api;
     t->opts = *(const struct etcd_parts_opts *)opts;
     t->host = *host;
-    t->auth_due_ms = t->opts.needs_auth ? 0 : BELFRY_NEVER;
     enum belfry_err err = create_upstream_side(t, loop);
     if (err == BELFRY_OK)
         err = create_sse(t, loop);

@@ -250,3 +250,23 @@ def test_range_outside_the_scope_is_refused(cluster, make_tier, tmp_path):
     last = cluster.put("/a/1", "y")
     inside.wait_rev({0: last, 1: last}, 10)
     inside.quit()
+
+
+def test_old_reads_are_answered_while_etcd_is_away(cluster, make_tier):
+    """Auth is off, no client has asked for a while, and etcd dies: reads that may be old are answered at any time."""
+    tier = make_tier(cluster)
+    revision = cluster.put("kept", "1")
+    procs.wait_until(lambda: tier.numbers()["upstream"]["revision"] >= revision, 10)
+    time.sleep(8)  # longer than "auth is off" is valid for new questions; nothing asks meanwhile
+    for member in cluster.members:
+        member.kill()
+    dead, asked = time.monotonic(), []
+    while time.monotonic() < dead + 20:
+        began = time.monotonic()
+        done = procs.run(["etcdctl", "--endpoints", tier.endpoint, "--command-timeout=2s", "get", "kept", "--consistency", "s"],
+                         ns=tier.ns, check=False)
+        asked.append((began - dead, time.monotonic() - began, done.stdout, done.stderr[-300:]))
+        time.sleep(1)
+    assert all(answer[2] == b"kept\n1\n" for answer in asked), asked
+    assert "stale" in tier.get("/readyz")[1]
+    assert tier.metrics()["belfry_reads_stale_total"] >= len(asked) // 3

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/owner.h"
 #include "base/sim.h"
+#include "follow/upstream.h"
 #include "net/grpc.h"
 #include "net/grpc_frame.h"
 #include "serve/reads/range_answer.h"
@@ -22,6 +23,7 @@
 #define STREAM_PATH "/etcdserverpb.KV/RangeStream"
 #define TXN_PATH    "/etcdserverpb.KV/Txn"
 #define LOOK_MS     20      /* between two looks whether the store has reached a revision */
+#define RIGHTS_MS   500     /* for upstream to say whether a read that may be old is allowed */
 #define TURN_NS     1000000 /* of a turn of the loop, for answers: each may take as much again */
 
 #define NO_LEADER   "etcdserver: no leader"
@@ -29,6 +31,7 @@
 #define FUTURE_REV  "etcdserver: mvcc: required revision is a future revision"
 #define NO_MEMORY   "belfry: out of memory"
 #define LEFT_WINDOW "belfry: what this read was reading is no longer there; repeat it"
+#define UNASKED     "belfry: upstream is unreachable, and cannot be asked whether this client may read this"
 #define NO_POINT    "belfry: this tier does not know now how far upstream is"
 #define OTHER_PAST  "belfry: the past was rewritten since the watch of this connection began"
 
@@ -52,11 +55,12 @@ struct read {
     enum reads_method method;
     enum read_state state;
     bool hasleader;
-    bool is_point; /* as in reads_request: */
-    uint64_t past; /* in which the answer must be; 0: in none */
+    bool serves_off; /* its listener does while auth is off */
+    bool is_point;   /* as in reads_request: */
+    uint64_t past;   /* in which the answer must be; 0: in none */
     struct lanes_source source;
-    struct belfry_list node;    /* from READ_POINT on: in the list of those that wait for the same */
-    uint64_t due_ms;            /* of POINT and FUTURE */
+    struct belfry_list node;    /* in the list of those that wait for the same */
+    uint64_t due_ms;            /* of RIGHTS, POINT and FUTURE */
     uint64_t future_ms;         /* until when it waits for its revision; 0: it has not waited */
     struct read_rights *rights; /* RIGHTS */
     struct point_wait wait;
@@ -75,11 +79,11 @@ struct reads {
     struct reads_opts opts;
     enum reads_standing standing;
     struct response_identity identity;
-    uint64_t past, rewritten;           /* of watches */
-    struct belfry_list points, futures; /* of read.node, the first that is due first */
-    struct lanes turns;                 /* of read.node */
-    struct belfry_hash_key key;         /* of the lanes */
-    uint64_t used_ns;                   /* for answers, in this turn of the loop */
+    uint64_t past, rewritten;                  /* of watches */
+    struct belfry_list asked, points, futures; /* of read.node, the first that is due first */
+    struct lanes turns;                        /* of read.node */
+    struct belfry_hash_key key;                /* of the lanes */
+    uint64_t used_ns;                          /* for answers, in this turn of the loop */
     uv_timer_t timer;
     uint64_t due_ms; /* of the timer; BELFRY_NEVER: it does not run */
     struct reads_stats stats;
@@ -165,8 +169,11 @@ static void read_wait(struct read *read, enum read_state state, uint64_t due_ms,
     read->state = state;
     read->due_ms = due_ms;
     belfry_list_remove(&read->node);
-    belfry_list_append(state == READ_POINT ? &reads->points : &reads->futures, &read->node);
-    reads_arm(reads, state == READ_POINT ? due_ms : now_ms + LOOK_MS, now_ms);
+    belfry_list_append(state == READ_RIGHTS  ? &reads->asked
+                       : state == READ_POINT ? &reads->points
+                                             : &reads->futures,
+                       &read->node);
+    reads_arm(reads, state == READ_FUTURE ? now_ms + LOOK_MS : due_ms, now_ms);
 }
 
 /* Ends those of one list that are late. */
@@ -195,11 +202,34 @@ static void reads_look_at_futures(struct reads *reads, uint64_t now_ms)
         read_go_on(belfry_container(node, struct read, node), now_ms);
 }
 
+/* Upstream has not said in time whether they are allowed. They ask for no more than the tier has: when auth was off,
+ * everybody could read that. Otherwise the clients of a stale tier learn why they get nothing; without that, upstream
+ * may still answer. */
+static void reads_look_at_asked(struct reads *reads, uint64_t now_ms)
+{
+    while (!belfry_list_empty(&reads->asked)) {
+        struct read *read = belfry_container(reads->asked.next, struct read, node);
+        if (read->due_ms > now_ms)
+            return;
+        belfry_list_remove(&read->node);
+        bool was_open = read->serves_off && permit_was_open(reads->opts.permit, now_ms);
+        if (!was_open && reads->standing != READS_STALE)
+            continue;
+        read_rights_cancel(read->rights);
+        read->rights = NULL;
+        if (was_open)
+            read_go_on(read, now_ms);
+        else
+            read_fail(read, BELFRY_GRPC_UNAVAILABLE, UNASKED);
+    }
+}
+
 static void on_reads_timer(uv_timer_t *timer)
 {
     struct reads *reads = timer->data;
     uint64_t now_ms = belfry_clock_ms();
     reads->due_ms = BELFRY_NEVER;
+    reads_look_at_asked(reads, now_ms);
     end_late(&reads->points, now_ms, BELFRY_GRPC_UNAVAILABLE, TIMED_OUT);
     end_late(&reads->futures, now_ms, BELFRY_GRPC_OUT_OF_RANGE, FUTURE_REV);
     reads_look_at_futures(reads, now_ms);
@@ -207,6 +237,8 @@ static void on_reads_timer(uv_timer_t *timer)
         reads_arm(reads, now_ms + LOOK_MS, now_ms);
     if (!belfry_list_empty(&reads->points))
         reads_arm(reads, first_due(&reads->points), now_ms);
+    if (!belfry_list_empty(&reads->asked))
+        reads_arm(reads, first_due(&reads->asked), now_ms);
 }
 
 /* ---- the store ---- */
@@ -453,6 +485,7 @@ static void on_read_verdict(enum permit_verdict verdict, const char *reason, voi
     struct read *read = user;
     struct refusal_status status;
     read->rights = NULL;
+    belfry_list_remove(&read->node);
     switch (verdict) {
     case PERMIT_GRANTED:
     case PERMIT_HELD:
@@ -462,8 +495,11 @@ static void on_read_verdict(enum permit_verdict verdict, const char *reason, voi
         status = refusal_status(reason);
         read_fail(read, status.code, status.message);
         break;
-    case PERMIT_UNAVAILABLE: /* upstream says why in its own words */
-        read_give_up(read);
+    case PERMIT_UNAVAILABLE: /* upstream says why in its own words, if it can be reached */
+        if (read->reads->standing == READS_STALE && read->request.serializable)
+            read_fail(read, BELFRY_GRPC_UNAVAILABLE, UNASKED);
+        else
+            read_give_up(read);
         break;
     }
 }
@@ -475,7 +511,9 @@ static enum belfry_err read_begin(struct read *read, const struct identity *who,
         read_give_up(read);
         return BELFRY_OK;
     }
-    if (permit_is_open_to(permit, who, now_ms)) {
+    read->serves_off = permit_serves_off(permit, who);
+    bool is_stale = read->reads->standing == READS_STALE && read->request.serializable;
+    if (permit_is_open_to(permit, who, now_ms) || (is_stale && read->serves_off && permit_was_open(permit, now_ms))) {
         read_go_on(read, now_ms);
         return BELFRY_OK;
     }
@@ -485,6 +523,8 @@ static enum belfry_err read_begin(struct read *read, const struct identity *who,
         read_give_up(read);
         return BELFRY_OK;
     }
+    if (err == BELFRY_OK && read->request.serializable)
+        read_wait(read, READ_RIGHTS, now_ms + RIGHTS_MS, now_ms);
     return err;
 }
 
@@ -610,6 +650,7 @@ enum belfry_err reads_create(const struct reads_opts *opts, struct reads **out)
         return BELFRY_ERR_NOMEM;
     reads->opts = *opts;
     reads->due_ms = BELFRY_NEVER;
+    belfry_list_init(&reads->asked);
     belfry_list_init(&reads->points);
     belfry_list_init(&reads->futures);
     lanes_init(&reads->turns, 1);
@@ -640,6 +681,12 @@ void reads_stand(struct reads *reads, enum reads_standing standing, const struct
     BELFRY_OWNER_CHECK(reads);
     reads->standing = standing;
     reads->identity = *identity;
+    if (reads->opts.permit == NULL)
+        return;
+    if (standing == READS_STALE)
+        permit_cut_off(reads->opts.permit, belfry_clock_ms() - UPSTREAM_STALE_MS);
+    else
+        permit_reach(reads->opts.permit);
 }
 
 void reads_see_past(struct reads *reads, uint64_t past, uint64_t rewritten)

@@ -25,7 +25,8 @@ static struct bed {
     struct reads *reads;
     size_t asked; /* points */
     bool auth_on;
-    bool is_busy; /* all reads are of one turn of the loop */
+    bool was_open, is_cut_off; /* for reads that may be old */
+    bool is_busy;              /* all reads are of one turn of the loop */
     enum belfry_err ask_err;
     permit_fn permit_fn; /* of the last question */
     void *permit_user;
@@ -54,6 +55,31 @@ bool permit_is_open_to(struct permit *permit, const struct identity *who, uint64
 {
     (void)permit, (void)who, (void)now_ms;
     return !bed.auth_on;
+}
+
+bool permit_was_open(struct permit *permit, uint64_t now_ms)
+{
+    (void)permit, (void)now_ms;
+    return bed.was_open;
+}
+
+bool permit_serves_off(const struct permit *permit, const struct identity *who)
+{
+    (void)permit;
+    return who->rights != LISTEN_RIGHTS_UPSTREAM;
+}
+
+void permit_cut_off(struct permit *permit, uint64_t heard_ms)
+{
+    (void)permit;
+    assert_true(heard_ms < belfry_clock_ms());
+    bed.is_cut_off = true;
+}
+
+void permit_reach(struct permit *permit)
+{
+    (void)permit;
+    bed.is_cut_off = false;
 }
 
 enum belfry_err permit_ask(struct permit *permit, const struct identity *who, struct belfry_bytes key,
@@ -617,6 +643,49 @@ static void rights_are_asked_first(void **state)
     assert_int_equal(bed.answer.verdict, READS_RELAY);
 }
 
+/* Upstream is gone, and auth was off: everybody could read what the tier has. */
+static void an_old_read_needs_no_upstream_if_auth_was_off(void **state)
+{
+    (void)state;
+    bed.auth_on = bed.was_open = true; /* "off" is too old for a read that asks for the newest */
+    reads_stand(bed.reads, READS_STALE, &(struct response_identity){1, 2, 3});
+    assert_null(open_read(SERIALIZABLE, 0));
+    assert_int_equal(bed.answer.verdict, READS_REPLIED);
+    assert_int_equal(stats().stale, 1);
+    assert_string_equal(bed.asked_keys, "");
+    assert_non_null(open_read(LINEARIZABLE, 0));
+    assert_string_equal(bed.asked_keys, "k");
+    bed.permit_fn(PERMIT_REFUSED, PERMIT_NO_USER, bed.permit_user);
+    reads_stand(bed.reads, READS_READY,
+                &(struct response_identity){1, 2, 3}); /* upstream is silent, not for long yet */
+    bed.n_answers = 0;
+    uint64_t since = belfry_clock_ms();
+    assert_non_null(open_read(SERIALIZABLE, 0));
+    drive_until_answered();
+    assert_in_range(belfry_clock_ms() - since, 490, 2500);
+    assert_int_equal(bed.answer.verdict, READS_REPLIED);
+    assert_true(bed.cancelled);
+}
+
+static void a_client_of_a_stale_tier_learns_that_rights_cannot_be_asked(void **state)
+{
+    (void)state;
+    bed.auth_on = true;
+    reads_stand(bed.reads, READS_STALE, &(struct response_identity){1, 2, 3});
+    assert_non_null(open_read(SERIALIZABLE, 0));
+    drive_until_answered();
+    assert_int_equal(bed.answer.verdict, READS_FAILED);
+    assert_int_equal(bed.answer.code, 14);
+    assert_non_null(strstr(bed.answer.message, "upstream is unreachable"));
+    assert_non_null(open_read(SERIALIZABLE, 0));
+    bed.permit_fn(PERMIT_UNAVAILABLE, "no upstream", bed.permit_user);
+    assert_int_equal(bed.answer.verdict, READS_FAILED);
+    bed.n_answers = 0;
+    assert_non_null(open_read(SERIALIZABLE, 0)); /* an answer in time counts */
+    bed.permit_fn(PERMIT_GRANTED, "", bed.permit_user);
+    assert_int_equal(bed.answer.verdict, READS_REPLIED);
+}
+
 static void a_read_that_is_cancelled_is_not_answered(void **state)
 {
     (void)state;
@@ -899,6 +968,8 @@ int main(void)
         T(a_listener_decides_about_a_txn_too),
         T(every_range_of_a_txn_needs_a_right),
         T(rights_are_asked_first),
+        T(an_old_read_needs_no_upstream_if_auth_was_off),
+        T(a_client_of_a_stale_tier_learns_that_rights_cannot_be_asked),
         T(a_read_that_is_cancelled_is_not_answered),
         T(reads_for_which_there_is_no_time_wait),
         T(a_large_answer_comes_in_parts),

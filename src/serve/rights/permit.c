@@ -910,6 +910,34 @@ bool permit_is_open_to(struct permit *permit, const struct identity *who, uint64
     return permit_is_open(permit, now_ms);
 }
 
+bool permit_was_open(struct permit *permit, uint64_t now_ms)
+{
+    BELFRY_OWNER_CHECK(permit);
+    bool was_off = regime_was_off(&permit->regime, now_ms);
+    if (was_off && !regime_is_fresh(&permit->regime, now_ms)) {
+        permit_ask_status(permit, now_ms);
+        permit_arm_timer(permit, now_ms);
+    }
+    return was_off;
+}
+
+bool permit_serves_off(const struct permit *permit, const struct identity *who)
+{
+    return permit_rights(permit, who) != LISTEN_RIGHTS_UPSTREAM;
+}
+
+void permit_cut_off(struct permit *permit, uint64_t heard_ms)
+{
+    BELFRY_OWNER_CHECK(permit);
+    regime_cut_off(&permit->regime, heard_ms);
+}
+
+void permit_reach(struct permit *permit)
+{
+    BELFRY_OWNER_CHECK(permit);
+    regime_reach(&permit->regime);
+}
+
 void permit_doubt(struct permit *permit)
 {
     BELFRY_OWNER_CHECK(permit);

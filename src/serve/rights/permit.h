@@ -129,6 +129,15 @@ bool permit_is_open(struct permit *permit, uint64_t now_ms);
  * the client has no token. */
 bool permit_is_open_to(struct permit *permit, const struct identity *who, uint64_t now_ms);
 
+/* For a read that may be old, and that has got no answer from upstream in time: was auth off when it was last asked
+ * about (regime.h), and does the listener serve then? Asks again in the background. */
+bool permit_was_open(struct permit *permit, uint64_t now_ms);
+bool permit_serves_off(const struct permit *permit, const struct identity *who);
+
+/* Upstream has been silent since heard_ms; or it is not. */
+void permit_cut_off(struct permit *permit, uint64_t heard_ms);
+void permit_reach(struct permit *permit);
+
 /* Asks once. Everything is copied. An answer that is younger than a period is used again. Errors: BELFRY_ERR_NOMEM,
  * BELFRY_ERR_LIMIT (too many questions wait). */
 BELFRY_NODISCARD enum belfry_err permit_ask(struct permit *permit, const struct identity *who, struct belfry_bytes key,

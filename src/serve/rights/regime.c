@@ -47,6 +47,29 @@ bool regime_is_open(const struct regime *regime, uint64_t now_ms)
     return regime->state == PERMIT_OPEN && is_valid;
 }
 
+bool regime_was_off(const struct regime *regime, uint64_t now_ms)
+{
+    return regime_is_open(regime, now_ms) || regime->is_off_kept;
+}
+
+/* A doubt that came before means that a client may have turned auth on. One that comes now cannot: nothing of what this
+ * tier relays arrives. */
+void regime_cut_off(struct regime *regime, uint64_t heard_ms)
+{
+    BELFRY_OWNER_CHECK(regime);
+    if (regime->is_cut_off)
+        return;
+    bool is_last = regime->off_ms > 0 && regime->answered_ms == regime->off_ms && regime->doubts == regime->off_doubts;
+    regime->is_cut_off = true;
+    regime->is_off_kept = is_last && heard_ms < regime->off_ms + regime->period_ms;
+}
+
+void regime_reach(struct regime *regime)
+{
+    BELFRY_OWNER_CHECK(regime);
+    regime->is_cut_off = regime->is_off_kept = false;
+}
+
 /* ---- asking ---- */
 
 uint64_t regime_ask_due(const struct regime *regime, struct regime_needs needs)
@@ -88,8 +111,11 @@ static void regime_learn(struct regime *regime, enum permit_auth auth)
     regime->answered_ms = regime->asked_ms;
     regime->look_ms = regime->asked_ms + period * 4 / 10 + belfry_rng_below(&regime->rng, period * 3 / 10 + 1);
     bool is_off = auth == PERMIT_AUTH_OFF || (BELFRY_MUTANT(auth_on_for_new_alone) && regime->state == PERMIT_OPEN);
-    if (is_off)
+    if (is_off) {
         regime->off_ms = regime->asked_ms;
+        regime->off_doubts = regime->asked_doubts;
+    }
+    regime->is_off_kept = regime->is_cut_off && is_off;
     regime_move_to(regime, is_off ? PERMIT_OPEN : PERMIT_ASKS);
 }
 

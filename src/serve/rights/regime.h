@@ -11,6 +11,10 @@
  *       ^  ^---- 80 % of a period after the last "off"       ASKS: each watch needs a granted claim
  *       `--- nothing is known yet                            UNSURE: nothing is delivered
  *
+ * While upstream is cut off, nobody can be asked. What the replica has was there for everybody to read when auth was
+ * last found off. So for reads that may be old, "off" stays valid until upstream can be asked again, if it was asked
+ * for at most a period before upstream was last heard (decision 0090).
+ *
  * ASKS becomes OPEN when a question of a client without a token finds auth off; clients with a token are not affected.
  *
  * Thread: owner. Pure: plain data in the caller's storage; answers and the time are put in.
@@ -43,6 +47,9 @@ struct regime {
     uint64_t off_ms;          /* the same, of those that were answered with "off" */
     uint64_t look_ms;         /* OPEN: when to ask again, if streams run */
     uint64_t doubts;          /* calls of regime_doubt() */
+    uint64_t off_doubts;      /* the same, when the question of off_ms was sent */
+    bool is_cut_off;          /* upstream is silent */
+    bool is_off_kept;         /* it was off before, and nothing has said otherwise; only while it is cut off */
     /* the question under way */
     bool asking;
     uint64_t asked_ms, asked_doubts;
@@ -66,6 +73,14 @@ bool regime_settles(const struct regime *regime, uint64_t since_ms, uint64_t now
 
 /* May watches that run without a claim be sent anything? Compares times: true is valid at now_ms. */
 bool regime_is_open(const struct regime *regime, uint64_t now_ms);
+
+/* May a read that asks for no more than the tier has be answered without upstream? For a caller that has got no answer
+ * from it. */
+bool regime_was_off(const struct regime *regime, uint64_t now_ms);
+
+/* Upstream has been silent since heard_ms; or it is back. */
+void regime_cut_off(struct regime *regime, uint64_t heard_ms);
+void regime_reach(struct regime *regime);
 
 /* ---- asking ---- */
 

@@ -159,6 +159,47 @@ static void fixed_regime_asks_nothing_and_is_always_on(void **state)
     }
 }
 
+/* What the replica has was there for everybody when auth was last found off. */
+static void off_is_kept_for_old_reads_while_upstream_is_cut_off(void **state)
+{
+    (void)state;
+    assert_int_equal(told(PERMIT_AUTH_OFF, 0), REGIME_KNOWN);
+    uint64_t off = now;
+    assert_true(regime_was_off(&regime, off + 5000));
+    assert_false(regime_was_off(&regime, off + PERIOD));
+    regime_cut_off(&regime, off + PERIOD - 1);
+    now = off + 1000 * (uint64_t)PERIOD;
+    regime_turn(&regime, now);
+    regime_doubt(&regime); /* of a call that was relayed to nobody */
+    assert_int_equal(told(PERMIT_AUTH_UNKNOWN, 0), REGIME_NOTHING);
+    assert_true(regime_was_off(&regime, now));
+    assert_false(regime_is_fresh(&regime, now));
+    assert_false(regime_is_open(&regime, now)); /* watches get nothing */
+    regime_reach(&regime);
+    assert_false(regime_was_off(&regime, now));
+}
+
+static void off_is_not_kept_when_it_was_old_or_in_doubt_or_is_on(void **state)
+{
+    assert_int_equal(told(PERMIT_AUTH_OFF, 0), REGIME_KNOWN);
+    regime_cut_off(&regime, now + PERIOD); /* long before upstream was lost */
+    assert_false(regime_was_off(&regime, now + PERIOD));
+    set_up(state);
+    assert_int_equal(told(PERMIT_AUTH_OFF, 0), REGIME_KNOWN);
+    regime_doubt(&regime); /* a client may have turned it on */
+    regime_cut_off(&regime, now);
+    assert_false(regime_was_off(&regime, now + PERIOD));
+    set_up(state);
+    assert_int_equal(told(PERMIT_AUTH_OFF, 0), REGIME_KNOWN);
+    regime_cut_off(&regime, now);
+    assert_true(regime_was_off(&regime, now + PERIOD));
+    assert_int_equal(told(PERMIT_AUTH_ON, 0), REGIME_KNOWN); /* a worker reaches upstream, the follower does not */
+    assert_false(regime_was_off(&regime, now));
+    set_up(state);
+    regime_cut_off(&regime, now); /* it was never asked */
+    assert_false(regime_was_off(&regime, now));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -171,6 +212,8 @@ int main(void)
         cmocka_unit_test_setup(without_an_answer_it_is_asked_again_sooner_if_a_question_waits, set_up),
         cmocka_unit_test_setup(an_answer_that_is_late_is_given_up, set_up),
         cmocka_unit_test_setup(fixed_regime_asks_nothing_and_is_always_on, set_up),
+        cmocka_unit_test_setup(off_is_kept_for_old_reads_while_upstream_is_cut_off, set_up),
+        cmocka_unit_test_setup(off_is_not_kept_when_it_was_old_or_in_doubt_or_is_on, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
