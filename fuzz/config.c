@@ -23,7 +23,8 @@ static enum belfry_err read_bytes(const char *bytes, size_t len, struct config *
     check(mistakes != NULL && file != NULL);
     fwrite(bytes, 1, len, file);
     rewind(file);
-    struct config_draft draft = {.config = config, .file = "fuzz.yaml", .err = mistakes};
+    struct config_faults faults = {.wants_all = true};
+    struct config_draft draft = {.config = config, .faults = &faults, .file = "fuzz.yaml", .err = mistakes};
     enum belfry_err err = config_draft_defaults(&draft);
     if (err == BELFRY_OK)
         err = config_file_read(&draft, file);

@@ -66,7 +66,7 @@ static enum belfry_err read_flags(struct config_draft *draft, struct belfry_opt_
     enum belfry_err err = next_flag(draft, &words, &flag, &ended);
     while (err == BELFRY_OK && !ended) {
         if (!flag.row->line_only)
-            err = config_draft_set(draft, flag.row, from_flag, flag.text);
+            err = config_draft_go_on(draft, config_draft_set(draft, flag.row, from_flag, flag.text));
         if (err == BELFRY_OK)
             err = next_flag(draft, &words, &flag, &ended);
     }
@@ -103,6 +103,7 @@ static enum belfry_err read_environment(struct config_draft *draft)
             continue;
         bool words = row->kind == BELFRY_KIND_WORDS && key != KEY_SCOPE; /* a prefix may hold blanks, and is alone */
         err = words ? set_words(draft, row, origin, text) : config_draft_set(draft, row, origin, text);
+        err = config_draft_go_on(draft, err);
     }
     return err;
 }
@@ -135,13 +136,14 @@ static enum belfry_err read_all(struct config_draft *draft, const struct questio
 {
     enum belfry_err err = config_draft_defaults(draft);
     if (err == BELFRY_OK)
-        err = read_file(draft, questions->file);
+        err = config_draft_go_on(draft, read_file(draft, questions->file));
     if (err == BELFRY_OK)
         err = read_environment(draft);
     if (err == BELFRY_OK)
         err = read_flags(draft, words);
     if (err != BELFRY_OK)
         return err;
+    draft->faults->unread = draft->faults->keys;
     draft->config->in_file = keys_of_file(draft);
     if (draft->config->workers == 0)
         draft->config->workers = service_cpus();
@@ -151,12 +153,14 @@ static enum belfry_err read_all(struct config_draft *draft, const struct questio
 /* Answers --print-config and --check-config. */
 static enum belfry_err answer(const struct config_draft *draft, const struct questions *questions, FILE *out)
 {
-    if (questions->asked[KEY_PRINT_CONFIG])
+    if (questions->asked[KEY_PRINT_CONFIG] && draft->faults->n == 0)
         config_write(draft->config, draft, out);
     if (!questions->asked[KEY_CHECK_CONFIG])
         return BELFRY_OK;
     config_warn(draft, out);
     enum belfry_err err = config_try(draft, out);
+    if (err == BELFRY_OK && draft->faults->n > 0)
+        return BELFRY_ERR_INVALID;
     if (err == BELFRY_OK)
         fputs("configuration ok\n", out);
     return err;
@@ -167,7 +171,8 @@ enum belfry_err config_load(int argc, char **argv, FILE *out, FILE *err_out, str
 {
     struct questions questions = {0};
     struct belfry_opt_words words = {.table = &config_table, .argc = argc, .argv = argv, .at = 1};
-    struct config_draft draft = {.config = config, .err = err_out};
+    struct config_faults faults = {0};
+    struct config_draft draft = {.config = config, .faults = &faults, .err = err_out};
     *config = (struct config){0};
     enum belfry_err err = read_questions(&draft, words, &questions);
     if (err != BELFRY_OK)
@@ -180,6 +185,7 @@ enum belfry_err config_load(int argc, char **argv, FILE *out, FILE *err_out, str
         *what = CONFIG_EXIT;
         return BELFRY_OK;
     }
+    faults.wants_all = questions.asked[KEY_CHECK_CONFIG];
     err = read_all(&draft, &questions, words);
     if (err == BELFRY_OK)
         err = answer(&draft, &questions, out);

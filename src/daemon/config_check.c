@@ -16,8 +16,15 @@
 
 extern char **environ;
 
-/* Tells a mistake in the value of `key`, wherever that came from. */
-#define WRONG(draft, key, ...) config_draft_wrong(draft, &config_rows[key], (draft)->origin[key], __VA_ARGS__)
+static bool is_unread(const struct config_draft *draft, enum config_key key)
+{
+    return (draft->faults->unread >> key & 1) != 0;
+}
+
+/* Tells a mistake in the value of `key`, wherever that came from. A value that could not be read has been told. */
+#define WRONG(draft, key, ...)                                                                                         \
+    (is_unread(draft, key) ? BELFRY_ERR_INVALID                                                                        \
+                           : config_draft_wrong(draft, &config_rows[key], (draft)->origin[key], __VA_ARGS__))
 
 static bool upstream_has_tls(const struct config *config)
 {
@@ -30,7 +37,7 @@ static bool upstream_has_tls(const struct config *config)
 static enum belfry_err check_upstream(const struct config_draft *draft)
 {
     const struct config *config = draft->config;
-    if (config->n_upstream == 0 && config->upstream_kube == NULL)
+    if (config->n_upstream == 0 && config->upstream_kube == NULL && !is_unread(draft, KEY_UPSTREAM))
         return WRONG(draft, KEY_UPSTREAM, "there is none: give at least one URL");
     if (config->upstream_cert != NULL && config->upstream_key == NULL)
         return WRONG(draft, KEY_UPSTREAM_CERT, "its key is missing: give --upstream-key FILE too");
@@ -220,16 +227,16 @@ static enum belfry_err check_listen(const struct config_draft *draft)
         return WRONG(draft, KEY_LISTEN, "there is none: give at least one address");
     for (size_t i = 0; i < config->n_listen; i++) {
         const struct config_listen *listen = &config->listen[i];
-        if (listens_at(config, i, listen->endpoint.url))
-            return WRONG(draft, KEY_LISTEN, "%s is there twice: keep one", listen->endpoint.url);
-        enum belfry_err err = check_tls(draft, listen);
+        enum belfry_err err = listens_at(config, i, listen->endpoint.url)
+                                  ? WRONG(draft, KEY_LISTEN, "%s is there twice: keep one", listen->endpoint.url)
+                                  : check_tls(draft, listen);
         if (err == BELFRY_OK)
             err = check_open(draft, KEY_LISTEN, &listen->endpoint);
         if (err == BELFRY_OK)
             err = check_rights(draft, listen);
         if (err == BELFRY_OK)
             err = check_reads(draft, listen);
-        if (err != BELFRY_OK)
+        if (config_draft_go_on(draft, err) != BELFRY_OK)
             return err;
     }
     if (listens_at(config, config->n_listen, config->admin.url))
@@ -334,24 +341,13 @@ static enum belfry_err read_ticket_keys(const struct config_draft *draft)
 
 enum belfry_err config_check(const struct config_draft *draft)
 {
-    enum belfry_err err = check_kube(draft);
-    if (err == BELFRY_OK)
-        err = check_upstream(draft);
-    if (err == BELFRY_OK)
-        err = check_listen(draft);
-    if (err == BELFRY_OK)
-        err = check_users(draft);
-    if (err == BELFRY_OK)
-        err = check_circle(draft);
-    if (err == BELFRY_OK)
-        err = check_tail(draft);
-    if (err == BELFRY_OK)
-        err = check_identity(draft);
-    if (err == BELFRY_OK)
-        err = check_memory(draft);
-    if (err == BELFRY_OK)
-        err = read_ticket_keys(draft);
-    return err == BELFRY_OK ? read_resources(draft) : err;
+    static enum belfry_err (*const checks[])(const struct config_draft *draft) = {
+        check_kube, check_upstream, check_listen, check_users,      check_circle,
+        check_tail, check_identity, check_memory, read_ticket_keys, read_resources};
+    enum belfry_err err = BELFRY_OK;
+    for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]) && err == BELFRY_OK; i++)
+        err = config_draft_go_on(draft, checks[i](draft));
+    return err;
 }
 
 /* ---- what is probably not meant ---- */
@@ -506,11 +502,13 @@ static enum belfry_err try_address(const struct config_draft *draft, enum config
 static enum belfry_err try_cache_dir(const struct config_draft *draft)
 {
     char why[CONFIG_WHY];
+    if (draft->config->cache_dir == NULL)
+        return BELFRY_OK; /* told */
     enum belfry_err err = folder_try(draft->config->cache_dir, why, sizeof(why));
     return judge(draft, KEY_CACHE_DIR, err, why);
 }
 
-/* The trials go on after a fault, so that one run tells all of them. */
+/* The trials go on after a fault, so that one run tells all of them. What is wrong already is not tried. */
 static void keep_first(enum belfry_err *err, enum belfry_err next)
 {
     if (*err == BELFRY_OK || next == BELFRY_ERR_NOMEM)
@@ -519,16 +517,25 @@ static void keep_first(enum belfry_err *err, enum belfry_err next)
 
 enum belfry_err config_try(const struct config_draft *draft, FILE *out)
 {
+    static const struct {
+        enum config_key key;
+        enum belfry_err (*trial)(const struct config_draft *draft);
+    } trials[] = {{KEY_UPSTREAM, try_upstream_tls},
+                  {KEY_UPSTREAM_KUBE, try_kube},
+                  {KEY_UPSTREAM_PASSWORD_FILE, try_password},
+                  {KEY_UPSTREAM_TOKEN_KEY, try_token_key},
+                  {KEY_CACHE_DIR, try_cache_dir}};
     const struct config *config = draft->config;
-    enum belfry_err err = try_upstream_tls(draft);
-    keep_first(&err, try_kube(draft));
-    keep_first(&err, try_password(draft));
-    keep_first(&err, try_token_key(draft));
-    for (size_t i = 0; i < config->n_listen; i++) {
+    uint64_t wrong = draft->faults->keys;
+    enum belfry_err err = BELFRY_OK;
+    for (size_t i = 0; i < sizeof(trials) / sizeof(trials[0]); i++)
+        if ((wrong >> trials[i].key & 1) == 0)
+            keep_first(&err, trials[i].trial(draft));
+    for (size_t i = 0; i < config->n_listen && (wrong >> KEY_LISTEN & 1) == 0; i++) {
         keep_first(&err, try_listener_tls(draft, &config->listen[i]));
         keep_first(&err, try_address(draft, KEY_LISTEN, &config->listen[i].endpoint, out));
     }
-    keep_first(&err, try_address(draft, KEY_ADMIN, &config->admin, out));
-    keep_first(&err, try_cache_dir(draft));
+    if ((wrong >> KEY_ADMIN & 1) == 0)
+        keep_first(&err, try_address(draft, KEY_ADMIN, &config->admin, out));
     return err;
 }

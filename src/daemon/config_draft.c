@@ -18,6 +18,9 @@ enum belfry_err config_draft_wrong(const struct config_draft *draft, const struc
                                    struct config_origin origin, const char *format, ...)
 {
     char label[BELFRY_OPT_ENV_NAME], text[MISTAKE_MAX];
+    draft->faults->n++;
+    if (row != NULL && row->id < N_CONFIG_KEYS)
+        draft->faults->keys |= UINT64_C(1) << row->id;
     fputs("belfryd: ", draft->err);
     if (origin.source == CONFIG_FROM_FILE)
         fprintf(draft->err, "%s:%zu: ", draft->file, origin.line);

@@ -22,8 +22,17 @@ struct config_origin {
     size_t line; /* of the file, from 1 */
 };
 
+/* What is wrong with it. */
+struct config_faults {
+    bool wants_all;  /* --check-config: reading goes on after a fault, so that one run tells all of them */
+    size_t n;        /* told */
+    uint64_t keys;   /* a bit per key: it has one */
+    uint64_t unread; /* the same, of those whose value could not be read: what is said about it would not be true */
+};
+
 struct config_draft {
     struct config *config;
+    struct config_faults *faults;               /* lent */
     struct config_origin origin[N_CONFIG_KEYS]; /* where the value now in *config came from */
     const char *file;                           /* its name, for mistakes; NULL: none */
     FILE *err;
@@ -49,6 +58,12 @@ __attribute__((format(printf, 4, 5))) enum belfry_err config_draft_wrong(const s
                                                                          const struct belfry_opt_row *row,
                                                                          struct config_origin origin,
                                                                          const char *format, ...);
+
+/* After a fault that was told: BELFRY_OK if the others are to be told, too. */
+static inline enum belfry_err config_draft_go_on(const struct config_draft *draft, enum belfry_err err)
+{
+    return err == BELFRY_ERR_INVALID && draft->faults->wants_all ? BELFRY_OK : err;
+}
 
 /* Frees the texts or the list of `key`, which is then without a value. */
 void config_drop(struct config *config, enum config_key key);

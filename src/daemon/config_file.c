@@ -246,7 +246,7 @@ static enum belfry_err read_document(const struct reader *r)
                                   "the file must hold keys and values, as in 'name: edge-7'");
     for (yaml_node_pair_t *at = root->data.mapping.pairs.start; at < root->data.mapping.pairs.top && err == BELFRY_OK;
          at++)
-        err = read_pair(r, at, &seen);
+        err = config_draft_go_on(r->draft, read_pair(r, at, &seen));
     return err;
 }
 

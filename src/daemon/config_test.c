@@ -808,6 +808,48 @@ static void check_config_says_ok(void **state)
     assert_string_equal(printed, "configuration ok\n");
 }
 
+static size_t n_told(void)
+{
+    size_t n = 0;
+    for (const char *at = said; (at = strstr(at, "belfryd: ")) != NULL; at++)
+        n++;
+    return n;
+}
+
+/* One run is enough to correct all of them; a start stops at the first. */
+static void check_config_tells_faults_of_every_source(void **state)
+{
+    (void)state;
+    write_file(
+        "log-level: loud\nworkres: 2\nupstream: ['ftp://a']\nlog-bytes: 1KiB\nlisten:\n  - url: https://127.0.0.1:1\n"
+        "  - url: http://10.0.0.1:2\n");
+    setenv("BELFRYD_READY_LAG", "5", 1);
+    load("--check-config", "--config", path, "--cache-dir", "/tmp/belfry-none", "--admin", ADMIN, "--max-streams",
+         "many", "--upstream-user", "root", "--history-age", "0", NULL);
+    assert_int_equal(err, BELFRY_ERR_INVALID);
+    static const char *const faults[] = {
+        "log-level: 'loud' is not one of",  "unknown key 'workres': did you mean workers?",
+        "upstream: endpoint \"ftp://a\"",   "log-bytes: 1KiB is out of range",
+        "BELFRYD_READY_LAG: '5' is not",    "--max-streams: 'many' is not",
+        "--history-age: 0 is out of range", "https://127.0.0.1:1 needs a certificate",
+        "http://10.0.0.1:2 exposes all",    "--upstream-user: its password is missing"};
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+        expect_in(said, faults[i]);
+    assert_int_equal(n_told(), sizeof(faults) / sizeof(faults[0])); /* and nothing that follows from another */
+    assert_null(strstr(printed, "configuration ok"));
+    load("--config", path, NULL);
+    assert_int_equal(err, BELFRY_ERR_INVALID);
+    assert_int_equal(n_told(), 1);
+    write_file("upstream-user: belfry\nupstream-password-file: "
+               "/nowhere/password\nrights-period: soon\n");
+    load("--check-config", "--config", path, "--admin", ADMIN, "--listen", SOCKET ",rights=upstream", "--cache-dir",
+         path, NULL);
+    unsetenv("BELFRYD_READY_LAG");
+    expect_in(said, "rights-period: 'soon'");
+    expect_in(said, "upstream-password-file: /nowhere/password cannot be read"); /* files are tried all the same */
+    expect_in(said, "cache-dir: ");
+}
+
 static void check_config_warns_of_what_is_probably_not_meant(void **state)
 {
     (void)state;
@@ -1285,6 +1327,7 @@ int main(void)
         TEST(help_names_every_flag_its_default_and_the_exit_codes),
         TEST(version_is_one_line),
         TEST(check_config_says_ok),
+        TEST(check_config_tells_faults_of_every_source),
         TEST(check_config_warns_of_what_is_probably_not_meant),
         TEST(check_config_refuses_files_that_a_start_could_not_use),
         TEST(check_config_refuses_addresses_and_folders_that_a_start_could_not_use),
