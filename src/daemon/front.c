@@ -150,6 +150,17 @@ static enum belfry_err open_gates(struct front *front, char *why, size_t why_len
     return BELFRY_OK;
 }
 
+/* Before anything is asked of upstream: a belfryd that cannot listen, and is restarted in a loop, would list it each
+ * time. It does not listen yet: a client that cannot be served must go elsewhere. */
+static enum belfry_err try_addresses(const struct config *config, char *why, size_t why_len)
+{
+    enum belfry_err err = listener_try(&config->admin, why, why_len);
+    size_t n = service_has_listen_fds() ? 0 : config->n_listen; /* those are bound */
+    for (size_t i = 0; i < n && err == BELFRY_OK; i++)
+        err = listener_try(&config->listen[i].endpoint, why, why_len);
+    return err;
+}
+
 static void close_gates(struct front *front)
 {
     for (size_t i = 0; i < front->n_gates; i++) {
@@ -395,7 +406,9 @@ static void close_handles(struct front *front)
 
 static enum belfry_err front_start(struct front *front, char *why, size_t why_len)
 {
-    enum belfry_err err = mailbox_create(&front->loop, front, &front->box);
+    enum belfry_err err = try_addresses(front->config, why, why_len);
+    if (err == BELFRY_OK)
+        err = mailbox_create(&front->loop, front, &front->box);
     struct tier_opts opts = {.config = front->config,
                              .loop = &front->loop,
                              .front = front->box,

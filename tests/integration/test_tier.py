@@ -270,3 +270,20 @@ def test_old_reads_are_answered_while_etcd_is_away(cluster, make_tier):
     assert all(answer[2] == b"kept\n1\n" for answer in asked), asked
     assert "stale" in tier.get("/readyz")[1]
     assert tier.metrics()["belfry_reads_stale_total"] >= len(asked) // 3
+
+
+def test_port_that_is_taken_is_noticed_before_upstream_is_asked(cluster, make_tier):
+    """A belfryd that is restarted in a loop must not list etcd each time."""
+    first = make_tier(cluster)
+    second = make_tier(cluster, wait=False)
+    second.cache += "-new"
+    own, admin = second.listen, second.admin_port
+    for listen, admin_port in (([first.url], admin), (own, first.admin_port)):
+        second.kill()
+        before = len(second.log())
+        second.listen, second.admin_port = listen, admin_port
+        second.start(wait=False)
+        procs.wait_until(lambda: "event=failed" in second.log()[before:], 10, message=second.log)
+        said = second.log()[before:]
+        assert "(Address already in use)" in said and "upstream_" not in said, said
+        assert not os.path.exists(second.cache), "the replica was not opened"
