@@ -1,4 +1,4 @@
-"""A balancer in front of a tier: HAProxy, which passes bytes on and names its clients by the PROXY protocol."""
+"""A balancer in front of tiers or API servers: HAProxy, which passes bytes on and may name its clients by the PROXY protocol."""
 import os
 import shutil
 import socket
@@ -19,21 +19,24 @@ frontend clients
     bind 127.0.0.1:{port}
     default_backend tiers
 backend tiers
-    server tier {target} {options} check inter 100ms
+    balance roundrobin
+{servers}
 """
 
 
 class Balancer:
-    """`target`: HOST:PORT, or unix@PATH. `options`: of its server; send-proxy-v2 names clients."""
+    """`targets`: each HOST:PORT, or unix@PATH; connections go to them in turn. `options`: of its servers; send-proxy-v2 names
+    clients."""
 
-    def __init__(self, folder, target, options="send-proxy-v2"):
+    def __init__(self, folder, *targets, options="send-proxy-v2"):
         program = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin")
         if program is None:
             needs.missing("haproxy: tools/bootstrap installs it")
         self.port = free_port()
         path = os.path.join(str(folder), f"haproxy-{self.port}.cfg")
         with open(path, "w") as f:
-            f.write(CONFIG.format(port=self.port, target=target, options=options))
+            servers = "\n".join(f"    server s{i} {target} {options} check inter 100ms" for i, target in enumerate(targets))
+            f.write(CONFIG.format(port=self.port, servers=servers))
         self.proc = procs.spawn([program, "-db", "-f", path], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                 stderr=subprocess.DEVNULL)
         procs.wait_until(self._listens, 10, 0.05, lambda: f"HAProxy on port {self.port}")

@@ -13,6 +13,7 @@ import needs
 import procs
 import pytest
 from client import binary
+from haproxy import Balancer
 from kube import WIDGETS, name, rv
 from test_identity import restore
 from test_kube_cluster import config_map, custom_resources_of_1_36
@@ -321,6 +322,83 @@ def test_a_restored_backup_leaves_no_ghost(make_apis, cluster, tmp_path, rng):
     agrees(kfollowd, server, MAPS)
     # Its server has no history from before the restore, so this may be a 410 as well; all watchers are told in either case.
     assert kfollowd.number("listings") == 1 and "prod/ghost" not in kfollowd.dump(), kfollowd.status
+    kfollowd.stop()
+
+
+class Address:
+    """Where a balancer listens, in place of a server."""
+
+    def __init__(self, balancer):
+        self.url = f"https://{balancer.endpoint}"
+
+
+@pytest.fixture
+def behind_one_address(make_apis, tmp_path):
+    """Two API servers behind one address, and a follower that knows only that."""
+    apis = make_apis(2)
+    balancer = Balancer(tmp_path, *(server.url.split("//")[1] for server in apis.servers), options="")
+    kfollowd = Kfollowd(tmp_path / "replica", [Address(balancer)], apis.identity, "v1", "configmaps").start()
+    kfollowd.wait_ready()
+    yield apis, kfollowd
+    balancer.close()
+
+
+def test_servers_behind_one_address_are_not_taken_for_one(behind_one_address, cluster, rng, soak, figure):
+    """Each connection leads to another server; one of them lags, or restarts with an empty cache."""
+    apis, kfollowd = behind_one_address
+    recorder, writer = Recorder(cluster, "/registry/configmaps/"), Writer(apis.servers, rng)
+    faults = ["lag", "restart"] * (10 if soak else 2)
+    for i, fault in enumerate(faults):
+        seen = kfollowd.number("version")
+        kfollowd.wait(lambda: kfollowd.number("version") >= seen + 10, "changes", 120)
+        server = apis.servers[i // 2 % 2]
+        if fault == "lag":  # its cache stays where it is while the other goes on; connections to it hang
+            server.stop()
+            time.sleep(1 + 3 * rng.random())
+            server.cont()
+        else:
+            server.kill()
+            time.sleep(rng.random())
+            server.start()
+        kfollowd.wait_ready()
+    writer.stop()
+    agrees(kfollowd, apis.servers[0], MAPS)
+    recorder.wait(kfollowd.number("version"))
+    assert kfollowd.number("rewritten") == 0, (kfollowd.status, kfollowd.err())
+    kfollowd.stop()
+    recorder.stop()
+    judged = sum(judge(log, recorder.changes) for log in kfollowd.logs)
+    assert judged > 10 * len(faults), judged
+    figure("kube_follow.behind_one_address.changes", judged)
+
+
+def test_a_server_of_the_old_past_behind_one_address_leaves_no_ghost(behind_one_address, cluster, tmp_path, rng):
+    """etcd is restored; one server is in the new past at once, the other sleeps in the old one until it is restarted, too."""
+    apis, kfollowd = behind_one_address
+    first, second = apis.servers
+    writer = Writer([first], rng)
+    procs.wait_until(lambda: writer.n > 20, 60, 0.1, "writes")
+    snapshot = tmp_path / "backup"
+    cluster.ctl("snapshot", "save", str(snapshot))
+    before = writer.n
+    procs.wait_until(lambda: writer.n > before + 10, 60, 0.1, "writes after the backup")
+    writer.stop()
+    ghost = first.call("POST", "/api/v1/namespaces/prod/configmaps", obj=config_map("ghost"))
+    kfollowd.wait(lambda: kfollowd.number("version") >= ghost.rv, "the ghost")
+    old = kfollowd.number("version")
+
+    second.stop()
+    first.kill()
+    restore(cluster, snapshot)
+    cluster.start()
+    first.start()
+    writer = Writer([first], rng, "n")
+    procs.wait_until(lambda: listed(first, MAPS)[1] > old + 10, 90, 0.3, "the new past has passed the old one")
+    second.kill()
+    second.start()
+    writer.stop()
+    agrees(kfollowd, first, MAPS)
+    assert kfollowd.number("listings") >= 2 and "prod/ghost" not in kfollowd.dump(), kfollowd.status
     kfollowd.stop()
 
 

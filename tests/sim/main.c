@@ -45,7 +45,8 @@ static const char usage[] =
     "  --steps M        of a run, before it is drained (3000)\n"
     "  --store KIND     model or lmdb (model)\n"
     "  --mutant NAME    with this bug\n"
-    "  --with WHAT      auth, reads or nothing besides watches, or kube, the follower of a resource of Kubernetes\n"
+    "  --with WHAT      auth, reads or nothing besides watches, or kube, the follower of a resource of Kubernetes;\n"
+    "                   others: all of these but kube\n"
     "                   (of many runs: two in six auth, one in six reads, one in six kube)\n"
     "  --pairs          show the rarest pairs of paths\n"
     "  --jobs J         processes at a time (1)\n";
@@ -89,8 +90,10 @@ static enum recipe_with with_of(const char *name)
         return RECIPE_WITH_READS;
     if (strcmp(name, "kube") == 0)
         return RECIPE_WITH_KUBE;
+    if (strcmp(name, "others") == 0)
+        return RECIPE_WITH_OTHERS;
     if (strcmp(name, "nothing") != 0)
-        fail_usage("--with takes auth, reads, kube or nothing", name);
+        fail_usage("--with takes auth, reads, kube, others or nothing", name);
     return RECIPE_WITH_NOTHING;
 }
 

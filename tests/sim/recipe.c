@@ -18,8 +18,9 @@ struct recipe recipe_of_seed(uint64_t seed, enum recipe_with with)
     static const enum recipe_with any[] = {RECIPE_WITH_AUTH,    RECIPE_WITH_AUTH,    RECIPE_WITH_READS,
                                            RECIPE_WITH_NOTHING, RECIPE_WITH_NOTHING, RECIPE_WITH_KUBE};
     struct belfry_rng rng = {.state = seed};
-    if (with == RECIPE_WITH_ANY)
-        with = any[belfry_rng_below(&rng, sizeof(any) / sizeof(any[0]))];
+    size_t n = sizeof(any) / sizeof(any[0]);
+    if (with == RECIPE_WITH_ANY || with == RECIPE_WITH_OTHERS)
+        with = any[belfry_rng_below(&rng, with == RECIPE_WITH_ANY ? n : n - 1)]; /* kube is the last */
     return (struct recipe){.seed = seed,
                            .auth = with == RECIPE_WITH_AUTH,
                            .reads = with == RECIPE_WITH_READS,

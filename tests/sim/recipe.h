@@ -33,7 +33,14 @@ struct recipe {
 };
 
 /* What a run has besides watches. */
-enum recipe_with { RECIPE_WITH_ANY, RECIPE_WITH_NOTHING, RECIPE_WITH_AUTH, RECIPE_WITH_READS, RECIPE_WITH_KUBE };
+enum recipe_with {
+    RECIPE_WITH_ANY,
+    RECIPE_WITH_OTHERS, /* any but kube */
+    RECIPE_WITH_NOTHING,
+    RECIPE_WITH_AUTH,
+    RECIPE_WITH_READS,
+    RECIPE_WITH_KUBE
+};
 
 /* The run of a seed among many. ANY: two in six have auth, one has reads, one is of Kubernetes. */
 struct recipe recipe_of_seed(uint64_t seed, enum recipe_with with);
