@@ -19,6 +19,7 @@
 #include "daemon/seed.h"
 #include "daemon/service.h"
 #include "serve/admin/metrics.h"
+#include "server/refusal.h"
 
 #define HAND_MS 2000
 
@@ -251,7 +252,7 @@ void tier_accept(struct tier *tier, const struct inbound_arrival *arrival)
     BELFRY_OWNER_CHECK(tier);
     if (tier_busy(tier) >= tier->limits->connections) { /* the rest of the descriptors is for upstream and the admin */
         tier->refused++;
-        close(arrival->fd);
+        refusal_close(arrival->fd);
         return;
     }
     size_t best = choose_worker(tier, belfry_clock_ms());

@@ -59,18 +59,17 @@ static void conn_finish_expelled(struct inbound_conn *c, uint64_t now_ms)
     belfry_list_remove(&c->in_dirty);
     if (c->state == INBOUND_HTTP2)
         inbound_conn_flush(c, now_ms);
+    if (c->state == INBOUND_HTTP1 && !c->socket.full)
+        inbound_conn_linger(c, now_ms);
     if (c->state < INBOUND_LINGERING)
-        inbound_conn_close(c); /* it does not speak HTTP/2, or its socket is full */
+        inbound_conn_close(c); /* it has no protocol yet, or its socket is full */
 }
 
 /* HTTP/2 peers read the reason in a GOAWAY. */
 static void conn_expel(struct inbound_conn *c, const char *why, uint64_t now_ms)
 {
-    if (c->state != INBOUND_HTTP2) {
-        inbound_conn_close(c);
-        return;
-    }
-    h2_server_expel(c->http.h2, why);
+    if (c->state == INBOUND_HTTP2)
+        h2_server_expel(c->http.h2, why);
     conn_finish_expelled(c, now_ms);
 }
 
@@ -152,7 +151,7 @@ static void conn_time_is_up(struct inbound_conn *c, uint64_t now_ms)
         return;
     case INBOUND_WAIT_IDLE:
         stats->ended_idle++;
-        inbound_conn_close(c);
+        inbound_conn_linger(c, now_ms); /* its next request may be on its way */
         return;
     case INBOUND_WAIT_UNREAD:
     case INBOUND_WAIT_PROBE:

@@ -39,10 +39,14 @@
  *
  * Shares: each connection counts to its client (shares.h): the name in its certificate, otherwise its address. Its cost
  * is SHARES_CONNECTIONS and SHARES_MEMORY: connections, exchanges and buffers, as counted (about what they cost). For
- * want of room a new HTTP/2 stream is refused with REFUSED_STREAM and a new connection is closed. A connection that
- * yields to others is ended with a GOAWAY that says why.
+ * want of room a new HTTP/2 stream is refused with REFUSED_STREAM, and a new connection is answered as refusal.h says.
+ * A connection that yields to others is ended: HTTP/2 with a GOAWAY that says why.
  *
- * The socket of a connection that ends is closed immediately. Many exchanges receive `gone` in steps, as
+ * No peer that reads is reset: a connection that belfryd ends is shut for output, and its input is read and dropped for
+ * linger_ms. Exceptions: connections whose output is not read while memory is short, peers that send nothing whole in
+ * greet_ms, refused connections over 64 at a time, and memory that cannot be had.
+ *
+ * Many exchanges receive `gone` in steps, as
  * inbound_flush() is called (h2_teardown.h).
  *
  * Thread: owner (the loop's). No callback comes from inside inbound_accept(). inbound_destroy() not from inside an
@@ -103,7 +107,7 @@ struct inbound_arrival {
 
 /* Takes over the socket (closed on failure).
  * Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_IO, BELFRY_ERR_TLS, BELFRY_ERR_LIMIT (no room for one more of its
- * client). */
+ * client: the peer is told so, and the socket closed soon). */
 BELFRY_NODISCARD enum belfry_err inbound_accept(struct inbound_group *group, const struct inbound_arrival *arrival,
                                                 uint64_t now_ms);
 

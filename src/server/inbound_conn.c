@@ -9,11 +9,13 @@
 
 #include "base/clock.h"
 #include "base/list.h"
+#include "server/refusal.h"
 
 #define TURN_NS     4000000 /* for the reads of one turn, of all connections that are not put off */
 #define ENOUGH      INBOUND_CONN_OUTPUT
 #define ENOUGH_TLS  (32 * 1024)  /* and a frame: tls_conn takes at most 64 KiB unsent */
 #define OUTPUT_KEPT (256 * 1024) /* the shared buffer is not kept larger */
+#define REFUSED_MAX 64           /* at a time; others are answered by what they have sent already */
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 
@@ -163,6 +165,7 @@ void inbound_conn_close(struct inbound_conn *c)
     belfry_list_remove(&c->in_put_off);
     all->n_tls -= c->client.info.tls;
     all->n_leaving -= c->client.info.leaving;
+    all->n_refused -= c->refused;
     all->stats.connections--;
     all->stats.closed++;
     uv_close((uv_handle_t *)&c->poll, on_poll_closed);
@@ -175,13 +178,39 @@ void inbound_conn_linger(struct inbound_conn *c, uint64_t now_ms)
         inbound_conn_close(c);
         return;
     }
-    inbound_socket_say_goodbye(&c->socket, INBOUND_GOODBYE);
+    inbound_socket_say_goodbye(&c->socket, conn_speaks(c) ? INBOUND_GOODBYE : INBOUND_ALERT_ONLY);
     shutdown(c->socket.fd, SHUT_WR);
     conn_move_to(c, INBOUND_LINGERING);
     inbound_round_leave(&c->all->certified, &c->in_certified);
     server_destroy(c);
     belfry_list_remove(&c->in_dirty);
     conn_waits_expect(&c->waits, INBOUND_WAIT_LINGER, now_ms);
+}
+
+/* The time that its peer has for what comes first. */
+static void conn_expect_first(struct inbound_conn *c, uint64_t now_ms)
+{
+    enum inbound_wait_kind kind = c->state == INBOUND_HANDSHAKE ? INBOUND_WAIT_HANDSHAKE : INBOUND_WAIT_GREETING;
+    conn_waits_expect(&c->waits, c->refused ? INBOUND_WAIT_LINGER : kind, now_ms);
+}
+
+/* Its client may have no more connections: it counts for nothing from now on. */
+static void conn_refuse(struct inbound_conn *c)
+{
+    c->refused = true;
+    c->all->n_refused++;
+    c->all->stats.refused_connections++;
+    shares_end(&c->client.info.share);
+}
+
+/* The answer fits into the empty buffer of the socket. */
+static void conn_answer_refused(struct inbound_conn *c, struct belfry_bytes answer, uint64_t now_ms)
+{
+    bool fine = answer.len == 0 || inbound_socket_write(&c->socket, answer);
+    if (fine && c->all->n_refused <= REFUSED_MAX)
+        inbound_conn_linger(c, now_ms);
+    else
+        inbound_conn_close(c);
 }
 
 /* ---- after every event ---- */
@@ -398,6 +427,10 @@ static void sniff_protocol(struct inbound_conn *c, struct belfry_bytes bytes, ui
     enum inbound_sniffed sniffed = inbound_sniff_read(&c->sniff, &bytes);
     if (sniffed == INBOUND_SNIFFED_LITTLE)
         return;
+    if (c->refused) {
+        conn_answer_refused(c, refusal_after(&c->sniff, sniffed), now_ms);
+        return;
+    }
     if ((sniffed == INBOUND_SNIFFED_HTTP2 ? start_http2(c) : start_http1(c)) != BELFRY_OK) {
         inbound_conn_close(c);
         return;
@@ -428,8 +461,15 @@ static void continue_handshake(struct inbound_conn *c, uint64_t now_ms)
     if (err == BELFRY_OK) {
         conn_waits_expect(&c->waits, INBOUND_WAIT_GREETING, now_ms);
         err = conn_take_user(c, belfry_tls_conn_user(tls));
+        bool is_h2 = strcmp(belfry_tls_conn_alpn(tls), "h2") == 0;
+        if (err == BELFRY_ERR_LIMIT) {
+            shares_work(&c->client.info.share, WORK_HANDSHAKES, 1);
+            conn_refuse(c);
+            conn_answer_refused(c, refusal_text(is_h2 ? INBOUND_SNIFFED_HTTP2 : INBOUND_SNIFFED_HTTP1), now_ms);
+            return;
+        }
         if (err == BELFRY_OK)
-            err = strcmp(belfry_tls_conn_alpn(tls), "h2") == 0 ? start_http2(c) : start_http1(c);
+            err = is_h2 ? start_http2(c) : start_http1(c);
     }
     shares_work(&c->client.info.share, WORK_HANDSHAKES, 1);
     if (err == BELFRY_OK) {
@@ -479,16 +519,21 @@ static void conn_decrypt(struct inbound_conn *c, struct belfry_bytes bytes, uint
         conn_make_dirty(c);
 }
 
-/* The balancer names its client, who is the one that holds this connection. False: it may hold no more. */
+/* The balancer names its client, who is the one that holds this connection. Without room for it the connection is
+ * refused; a TLS handshake is not worth its work then. False: there is no memory. */
 static bool conn_take_address(struct inbound_conn *c, const struct client_address *address)
 {
-    if (inbound_client_set_address(&c->client, address) == BELFRY_OK)
-        return true;
-    c->all->stats.refused_connections++;
-    return false;
+    enum belfry_err err = inbound_client_set_address(&c->client, address);
+    if (err == BELFRY_ERR_LIMIT) {
+        conn_refuse(c);
+        belfry_tls_conn_destroy(c->socket.tls);
+        c->socket.tls = NULL;
+        c->tls = NULL;
+    }
+    return err == BELFRY_OK || err == BELFRY_ERR_LIMIT;
 }
 
-/* Passes over the head. False: it is not whole, or it was refused. */
+/* Passes over the head. False: it is not whole, or it is wrong. */
 static bool pass_proxy_head(struct inbound_conn *c, struct belfry_bytes *bytes, uint64_t now_ms)
 {
     enum belfry_err err = proxy_head_read(c->proxy_head, bytes);
@@ -507,7 +552,7 @@ static bool pass_proxy_head(struct inbound_conn *c, struct belfry_bytes *bytes, 
     free(c->proxy_head);
     c->proxy_head = NULL;
     conn_move_to(c, c->tls != NULL ? INBOUND_HANDSHAKE : INBOUND_SNIFFING);
-    conn_waits_expect(&c->waits, c->tls != NULL ? INBOUND_WAIT_HANDSHAKE : INBOUND_WAIT_GREETING, now_ms);
+    conn_expect_first(c, now_ms);
     return bytes->len > 0;
 }
 
@@ -614,9 +659,16 @@ static bool conn_begin(struct inbound_conn *c, const struct client_networks *pro
 /* It has not joined the others. */
 static void conn_discard(struct inbound_conn *c)
 {
+    c->all->n_refused -= c->refused;
     inbound_client_fini(&c->client);
     free(c->proxy_head);
     free(c);
+}
+
+static bool conn_has_room(struct inbound_conn *c)
+{
+    return shares_make_room(&c->client.info.share, SHARES_CONNECTIONS, 1) &&
+           shares_make_room(&c->client.info.share, SHARES_MEMORY, sizeof(*c) + H2_SERVER_CONN);
 }
 
 static struct inbound_conn *conn_create(struct inbound_conns *all, const struct inbound_arrival *arrival)
@@ -627,7 +679,6 @@ static struct inbound_conn *conn_create(struct inbound_conns *all, const struct 
     c->all = all;
     inbound_reader_init(&c->reader);
     conn_waits_init(&c->waits, &all->waits);
-    c->tls = arrival->tls;
     belfry_list_init(&c->in_all);
     belfry_list_init(&c->in_dirty);
     belfry_list_init(&c->in_certified);
@@ -638,6 +689,9 @@ static struct inbound_conn *conn_create(struct inbound_conns *all, const struct 
     enum belfry_err err = inbound_client_init(&c->client, &all->shares, &arrival->peer);
     c->client.info.policy = arrival->policy;
     c->client.info.tls = arrival->tls != NULL;
+    if (err == BELFRY_OK && !conn_has_room(c))
+        conn_refuse(c);
+    c->tls = c->refused ? NULL : arrival->tls; /* it is not worth a handshake */
     if (err == BELFRY_OK && conn_begin(c, arrival->proxies))
         return c;
     conn_discard(c);
@@ -655,16 +709,9 @@ static void conn_join(struct inbound_conn *c, uint64_t now_ms)
     c->client.info.leaving = all->shut;
     all->n_leaving += all->shut;
     belfry_list_append(all->shut ? &all->leaving : &all->staying, &c->in_all);
-    conn_waits_expect(&c->waits, c->state == INBOUND_HANDSHAKE ? INBOUND_WAIT_HANDSHAKE : INBOUND_WAIT_GREETING,
-                      now_ms);
+    conn_expect_first(c, now_ms);
     conn_count(c);
     conn_poll(c, now_ms);
-}
-
-static bool conn_has_room(struct inbound_conn *c)
-{
-    return shares_make_room(&c->client.info.share, SHARES_CONNECTIONS, 1) &&
-           shares_make_room(&c->client.info.share, SHARES_MEMORY, sizeof(*c) + H2_SERVER_CONN);
 }
 
 enum belfry_err inbound_conn_accept(struct inbound_conns *all, const struct inbound_arrival *arrival, uint64_t now_ms)
@@ -675,10 +722,9 @@ enum belfry_err inbound_conn_accept(struct inbound_conns *all, const struct inbo
         close(fd);
         return BELFRY_ERR_NOMEM;
     }
-    if (!conn_has_room(c)) {
-        all->stats.refused_connections++;
+    if (all->n_refused > REFUSED_MAX && c->refused) {
         conn_discard(c);
-        close(fd);
+        refusal_close(fd);
         return BELFRY_ERR_LIMIT;
     }
     enum belfry_err err = inbound_socket_open(&c->socket, fd, c->tls, all->opts->sndbuf, &all->traffic);
@@ -692,7 +738,7 @@ enum belfry_err inbound_conn_accept(struct inbound_conns *all, const struct inbo
     }
     c->poll.data = c;
     conn_join(c, now_ms);
-    return BELFRY_OK;
+    return c->refused ? BELFRY_ERR_LIMIT : BELFRY_OK;
 }
 
 void inbound_conn_tell_to_leave(struct inbound_conn *c)

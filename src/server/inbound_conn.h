@@ -51,6 +51,7 @@ struct inbound_conns {
     struct shares shares;
     struct inbound_traffic traffic;
     size_t n_http1, n_http2, n_tls;
+    size_t n_refused;           /* connections that are refused, and wait for their peers */
     struct inbound_stats stats; /* its counters */
     struct belfry_buf output;   /* all output passes through it */
     uint8_t *input, *plain;     /* bytes read, and decrypted; owned */
@@ -61,6 +62,7 @@ struct inbound_conns {
  *                 > HTTP1 | HTTP2 --> LINGERING              closing immediately could reset the connection before
  *     HANDSHAKE /         |              |                   the peer has read the end
  *         \_______________|______________|______> CLOSING: the handle's last callback frees
+ * A connection that is refused goes from SNIFFING, or at the end of HANDSHAKE, to LINGERING with its answer.
  */
 enum inbound_state {
     INBOUND_PROXY_HEAD,
@@ -84,6 +86,7 @@ struct inbound_conn {
     int watched;                   /* events that `poll` waits for */
     bool input_ended;              /* the peer sends no more */
     bool last;                     /* the protocol was broken: what is unsent is the last */
+    bool refused;                  /* there is no room for it: it is answered so (refusal.h), and counts for nothing */
     struct proxy_head *proxy_head; /* PROXY_HEAD only; owned */
     struct inbound_sniff sniff;    /* SNIFFING */
     struct inbound_reader reader;
@@ -103,7 +106,7 @@ BELFRY_NODISCARD enum belfry_err inbound_conn_accept(struct inbound_conns *all, 
 /* Immediate; exchanges receive `gone`. Not from inside an event. */
 void inbound_conn_close(struct inbound_conn *c);
 
-/* Everything was sent: ends the output, and waits for the peer to close. */
+/* Ends the output, and waits for the peer to close. */
 void inbound_conn_linger(struct inbound_conn *c, uint64_t now_ms);
 
 /* One pull and one write. */

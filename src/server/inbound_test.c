@@ -536,9 +536,10 @@ static void an_idle_http1_connection_is_closed_and_an_open_one_is_not(void **sta
     turn_for(800);
     assert_int_equal(stats().connections, 2); /* later than it had for its greeting */
     assert_true(ends_within(idle, 4000));
+    close(idle);
+    turn_for(20);
     assert_int_equal(stats().connections, 1);
     assert_int_equal(f.n_gone, 0);
-    close(idle);
     close(open);
 }
 
@@ -1111,7 +1112,8 @@ static void over_the_memory_there_are_no_new_streams_and_connections(void **stat
     make_pair(&client, &server, 0);
     assert_int_equal(accept_plain(server, NULL), BELFRY_ERR_LIMIT);
     assert_int_equal(stats().refused_connections, 1);
-    assert_true(ends_within(client, 1000));
+    say(client, GET("/"));
+    assert_true(ends_at_last(client, 1000));
     close(client);
     close(fd);
     while (n_crowd > 0)
@@ -1147,6 +1149,169 @@ static void over_the_memory_another_client_is_served_and_the_largest_yields(void
     close(fd);
     close_group();
     assert_int_equal(refuse_held(), 0);
+}
+
+/* ---- connections for which there is no room ---- */
+
+#define REFUSAL "belfry: no room for one more connection"
+
+/* One connection of a client at a time. */
+static void open_narrow(uint64_t linger_ms)
+{
+    struct inbound_opts opts = {.linger_ms = linger_ms};
+    opts.limits.total[SHARES_CONNECTIONS] = 2;
+    assert_int_equal(open_group(opts), BELFRY_OK);
+}
+
+/* A connection that is refused. Its peer has said `text` before it was accepted. */
+static int connect_refused(const char *text, size_t len, struct belfry_tls *tls)
+{
+    int client, server;
+    make_pair(&client, &server, 0);
+    say_bytes(client, text, len);
+    assert_int_equal(accept_plain(server, tls), BELFRY_ERR_LIMIT);
+    return client;
+}
+
+/* All that the peer is told until its connection ends, which is an end and no reset. */
+static size_t hear_all(int fd, char *buf, size_t cap)
+{
+    uint64_t end = belfry_clock_ms() + 5000;
+    size_t got = 0;
+    for (ssize_t n; belfry_clock_ms() < end; turn()) {
+        while ((n = recv(fd, buf + got, cap - 1 - got, 0)) > 0)
+            got += (size_t)n;
+        if (n < 0 && errno != EAGAIN)
+            fail_msg("the connection is reset: %s", strerror(errno));
+        if (n == 0)
+            break;
+    }
+    buf[got] = '\0';
+    return got;
+}
+
+static void a_connection_without_room_is_answered_and_not_reset(void **state)
+{
+    (void)state;
+    static const char tls_hello[] = "\x16\3\1\0\x40\1";
+    char buf[1024];
+    open_narrow(200);
+    int fd = connect_peer(NULL);
+
+    int asks = connect_refused(GET("/hello"), sizeof(GET("/hello")) - 1, NULL);
+    hear_all(asks, buf, sizeof(buf));
+    assert_memory_equal(buf, "HTTP/1.1 503 Service Unavailable\r\n", 34);
+    assert_non_null(strstr(buf, "\r\nretry-after: 1\r\n"));
+    assert_non_null(strstr(buf, "\r\n\r\n" REFUSAL));
+    assert_int_equal(strlen(strstr(buf, REFUSAL)), strtoul(strstr(buf, "content-length: ") + 16, NULL, 10));
+
+    int late = connect_refused("", 0, NULL); /* its request comes after the refusal, in two parts */
+    turn_for(20);
+    say(late, "PO");
+    turn_for(20);
+    say(late, "ST / HTTP/1.1\r\n\r\n");
+    hear_all(late, buf, sizeof(buf));
+    assert_memory_equal(buf, "HTTP/1.1 503 ", 13);
+
+    int h2 = connect_refused(PREFACE, sizeof(PREFACE) - 1, NULL);
+    say_bytes(h2, empty_settings, sizeof(empty_settings));
+    size_t len = hear_all(h2, buf, sizeof(buf));
+    assert_memory_equal(buf, empty_settings, sizeof(empty_settings));
+    assert_int_equal(buf[9 + 2] + 9 + 9, len); /* the GOAWAY is the last, and whole */
+    assert_int_equal(buf[9 + 3], 7);
+    assert_memory_equal(buf + 9 + 9, "\0\0\0\0\0\0\0\x0b" REFUSAL, 8 + sizeof(REFUSAL) - 1);
+
+    int hello = connect_refused(tls_hello, sizeof(tls_hello), NULL);
+    assert_int_equal(hear_all(hello, buf, sizeof(buf)), 0); /* plain text is nothing to read for it */
+
+    int mute = connect_refused("", 0, NULL);
+    assert_int_equal(hear_all(mute, buf, sizeof(buf)), 0); /* it has the time of one that lingers */
+
+    assert_int_equal(stats().refused_connections, 5);
+    say(fd, GET("/hello"));
+    expect(fd, HELLO);
+    close(asks);
+    close(late);
+    close(h2);
+    close(hello);
+    close(mute);
+    turn_for(20);
+    assert_int_equal(stats().connections, 1);
+    close(fd);
+    close_group();
+    assert_int_equal(refuse_held(), 0);
+}
+
+static void refused_connections_are_bounded_and_answered_all_the_same(void **state)
+{
+    (void)state;
+    enum { N = 100, WAITING = 64 };
+    int fds[N];
+    char buf[1024];
+    open_narrow(60000);
+    int fd = connect_peer(NULL);
+    for (int i = 0; i < WAITING; i++)
+        fds[i] = connect_refused("", 0, NULL);
+    assert_int_equal(stats().connections, 1 + WAITING);
+    for (int i = WAITING; i < N; i++)
+        fds[i] = connect_refused(GET("/hello"), sizeof(GET("/hello")) - 1, NULL);
+    assert_int_equal(stats().connections, 1 + WAITING);
+    for (int i = WAITING; i < N; i++) {
+        hear_all(fds[i], buf, sizeof(buf));
+        assert_memory_equal(buf, "HTTP/1.1 503 ", 13);
+    }
+    for (int i = 0; i < N; i++)
+        close(fds[i]);
+    close(fd);
+    turn_for(50);
+    assert_int_equal(stats().connections, 0);
+    fd = connect_peer(NULL); /* they held no place */
+    close(connect_refused("", 0, NULL));
+    close(fd);
+    close_group();
+    assert_int_equal(refuse_held(), 0);
+}
+
+static void a_client_of_a_balancer_without_room_is_answered(void **state)
+{
+    (void)state;
+    static const char request[] = HEAD_V4 GET("/hello");
+    char buf[1024];
+    struct inbound_opts opts = {.linger_ms = 200};
+    opts.limits.total[SHARES_CONNECTIONS] = 4;
+    assert_int_equal(open_group(opts), BELFRY_OK);
+    f.proxies = &loopback;
+    int fds[2];
+    for (int i = 0; i < 2; i++) {
+        fds[i] = connect_peer(NULL);
+        say_bytes(fds[i], request, sizeof(request) - 1);
+        expect(fds[i], HELLO);
+    }
+    int third = connect_peer(NULL);
+    say_bytes(third, request, sizeof(request) - 1);
+    hear_all(third, buf, sizeof(buf));
+    assert_memory_equal(buf, "HTTP/1.1 503 ", 13);
+    assert_int_equal(stats().refused_connections, 1);
+    close(fds[0]);
+    close(fds[1]);
+    close(third);
+    close_group();
+    assert_int_equal(refuse_held(), 0);
+}
+
+static void a_request_that_crosses_the_end_of_an_idle_connection_is_not_reset(void **state)
+{
+    (void)state;
+    char buf[64];
+    int fd = connect_peer(NULL);
+    say(fd, GET("/hello"));
+    expect(fd, HELLO);
+    while (stats().ended_idle == 0)
+        turn();
+    say(fd, GET("/hello"));
+    turn_for(50);
+    assert_int_equal(hear_all(fd, buf, sizeof(buf)), 0);
+    close(fd);
 }
 
 /* ---- full sockets ---- */
@@ -1433,6 +1598,32 @@ static void tls_serves_http2_by_alpn_and_carries_megabytes(void **state)
     assert_int_equal(f.n_gone, 1);
 }
 
+static void a_user_without_room_is_answered_inside_tls(void **state)
+{
+    (void)state;
+    char buf[1024] = "";
+    struct inbound_opts opts = {.linger_ms = 200};
+    opts.limits.total[SHARES_CONNECTIONS] = 4;
+    assert_int_equal(open_group(opts), BELFRY_OK);
+    struct tls_peer served[2], refused;
+    for (int i = 0; i < 2; i++) {
+        served[i] = connect_tls(NULL, true);
+        turn_for(20); /* the server knows the user after the client's last message */
+    }
+    refused = connect_tls(NULL, true);
+    SSL_write(refused.ssl, GET("/hello"), sizeof(GET("/hello")) - 1);
+    hear_tls(&refused, buf, sizeof(buf) - 1);
+    assert_memory_equal(buf, "HTTP/1.1 503 ", 13);
+    assert_non_null(strstr(buf, "\r\n\r\n" REFUSAL));
+    assert_int_equal(stats().refused_connections, 1);
+    assert_int_equal(stats().refused_handshakes, 0);
+    close_tls(&refused);
+    close_tls(&served[0]);
+    close_tls(&served[1]);
+    close_group();
+    assert_int_equal(refuse_held(), 0);
+}
+
 static void who_does_not_speak_tls_is_closed(void **state)
 {
     (void)state;
@@ -1503,9 +1694,9 @@ static void connections_are_checked_one_after_another(void **state)
     assert_int_equal(belfry_tls_refresh(f.server_tls, why, sizeof(why)), BELFRY_OK);
     seconds_later = 6 * 86400;
     uint64_t from = belfry_clock_ms(), first = 0;
-    while (stats().connections > 0 && belfry_clock_ms() - from < 10000) {
+    while (stats().ended_certificates < 8 && belfry_clock_ms() - from < 10000) {
         turn();
-        if (first == 0 && stats().connections < 8)
+        if (first == 0 && stats().ended_certificates > 0)
             first = belfry_clock_ms();
     }
     uint64_t last = belfry_clock_ms();
@@ -1749,6 +1940,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_peer_that_resets_is_gone, setup, teardown),
         cmocka_unit_test_setup_teardown(who_says_nothing_is_closed, setup, teardown),
         cmocka_unit_test_setup_teardown(an_idle_http1_connection_is_closed_and_an_open_one_is_not, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_request_that_crosses_the_end_of_an_idle_connection_is_not_reset, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(http2_is_served, setup, teardown),
         cmocka_unit_test_setup_teardown(the_protocol_is_known_from_single_bytes, setup, teardown),
         cmocka_unit_test_setup_teardown(broken_http2_ends_with_a_goaway, setup, teardown),
@@ -1765,6 +1958,10 @@ int main(void)
         cmocka_unit_test(over_the_memory_the_connection_with_most_unfinished_requests_is_ended),
         cmocka_unit_test(a_connection_that_fills_the_memory_alone_is_ended_itself),
         cmocka_unit_test(over_the_memory_there_are_no_new_streams_and_connections),
+        cmocka_unit_test(a_connection_without_room_is_answered_and_not_reset),
+        cmocka_unit_test(refused_connections_are_bounded_and_answered_all_the_same),
+        cmocka_unit_test(a_client_of_a_balancer_without_room_is_answered),
+        cmocka_unit_test(a_user_without_room_is_answered_inside_tls),
         cmocka_unit_test(over_the_memory_another_client_is_served_and_the_largest_yields),
         cmocka_unit_test_setup_teardown(a_stalled_reader_holds_only_itself, setup, teardown),
         cmocka_unit_test_setup_teardown(all_bytes_arrive_in_order_through_a_small_window, setup, teardown),

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/owner.h"
 #include "server/listener_taken.h"
+#include "server/refusal.h"
 
 #define ACCEPTS_PER_TURN 64
 #define PAUSE_MS         100
@@ -71,7 +72,7 @@ static void on_pause_over(uv_timer_t *timer)
     uv_poll_start(&l->poll, UV_READABLE, on_acceptable);
 }
 
-/* No descriptor is left. The reserve makes room to accept one connection and close it, so that its peer notices. Then
+/* No descriptor is left. The reserve makes room to accept one connection and refuse it, so that its peer notices. Then
  * accepting pauses, because the socket stays readable. */
 static void refuse_connection(struct listener *l, int code)
 {
@@ -79,7 +80,7 @@ static void refuse_connection(struct listener *l, int code)
         close(l->reserve);
         int fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC);
         if (fd >= 0) {
-            close(fd);
+            refusal_close(fd);
             l->stats.refused++;
         }
     }

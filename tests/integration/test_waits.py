@@ -187,3 +187,35 @@ def test_a_watch_over_http1_ends_with_its_client_though_nothing_happens(cluster,
     while tier.metrics()["belfry_connections"] > before and time.monotonic() < end:
         time.sleep(0.1)
     assert tier.metrics()["belfry_connections"] == before
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_connection_without_room_is_answered_and_not_reset(cluster, make_tier, when):
+    """A client that holds as many connections as it may is told so in its protocol, whether its request arrived with the
+    connection or later. It never sees a reset, and the watches that it has go on."""
+    tier = make_tier(cluster, "--workers", "1", "--max-connections", "12")
+    watches = [socket.create_connection(("127.0.0.1", tier.port)) for _ in range(6)]
+    for watch in watches:
+        watch.sendall(LASTING["events"])
+        assert watch.recv(4096).startswith(b"HTTP/1.1 200 ")
+    before = rejected(tier, "connection_memory")
+    for _ in range(20):
+        with socket.create_connection(("127.0.0.1", tier.port)) as more:
+            if when == "after":
+                time.sleep(0.02)
+            more.sendall(b"GET /version HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            more.settimeout(10)
+            answer = b""
+            while piece := more.recv(4096):  # a reset raises
+                answer += piece
+        assert answer.startswith(b"HTTP/1.1 503 Service Unavailable\r\n") and b"\r\nretry-after: 1\r\n" in answer, answer
+        assert b"no room for one more connection" in answer
+    assert rejected(tier, "connection_memory") == before + 20
+    peer = Peer(tier.port)
+    assert run_until([peer], lambda: peer.goaway is not None)
+    assert peer.goaway[0] == CALM and b"no room for one more connection" in peer.goaway[1], peer.goaway
+    cluster.put("/quiet/key", "x")
+    for watch in watches:
+        watch.settimeout(10)
+        assert b"/quiet/key" in watch.recv(65536) or b"/quiet/key" in watch.recv(65536)
+        watch.close()
