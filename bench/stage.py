@@ -27,6 +27,16 @@ class Failure(Exception):
     pass
 
 
+def sound(figures, what):
+    """The figures of a run of belfry-bench that did all that it was asked for; raises Failure when it complained."""
+    if figures is None:
+        raise Failure(f"{what}: it is not there")
+    for kind in ("fault", "complaint"):
+        if kind in figures:
+            raise Failure(f"{what}: {figures[kind]}")
+    return figures
+
+
 def free_port():
     while True:
         port = random.randrange(*PORTS)
@@ -181,7 +191,7 @@ class Stage:
         except ValueError:
             figures = {"fault": run.stderr.strip().split("\n")[-1] or f"exit {run.returncode}"}
         if run.returncode != 0:
-            figures["complaint"] = run.stderr.strip()
+            figures["complaint"] = run.stderr.strip() or f"exit {run.returncode}"
         return figures
 
     def stop(self):
@@ -241,12 +251,18 @@ class Load:
         values = [f[figure] for f in self.figures.get(server, []) if figure in f]
         return statistics.median(values) if values else None
 
+    def failed(self, server):
+        """What went wrong in rounds of that server. Such a round is no part of a figure that can be quoted."""
+        return [figures.get("fault") or figures["complaint"] for figures in self.figures.get(server, [])
+                if "fault" in figures or "complaint" in figures]
+
 
 class Table:
     """Figures of one subject, each with what it must be at most."""
 
     def __init__(self):
         self.rows = []
+        self.complaints = []    # of runs whose figures are shown all the same
 
     def add(self, what, value, unit, must=None):
         verdict = "-" if must is None else "MET" if value <= must else "MISSED"
@@ -254,6 +270,10 @@ class Table:
 
     def show(self, output, **more):
         """`more`: figures for scripts beside the rows."""
+        if self.complaints:
+            more["complaints"] = self.complaints
+        for line in self.complaints:
+            print(line, file=sys.stderr)
         if output == "json":
             print(json.dumps({**more, "rows": self.rows} if more else self.rows, indent=1))
             return
@@ -264,12 +284,12 @@ class Table:
         print_lines(lines, left=(0, 1, 4))
 
     def met(self):
-        return all(row["verdict"] in ("-", "MET") for row in self.rows)
+        return not self.complaints and all(row["verdict"] in ("-", "MET") for row in self.rows)
 
 
 class Row:
     """A line of the table: one figure of a load, and what belfryd must reach: at most (or at least) a number, or a
-    factor of what `of` has; `must` None: it is told, no more."""
+    factor of what `of` has; `must` None: it is told, no more. FAILED: a round of belfryd, or of `of`, has failed."""
 
     def __init__(self, what, unit, load, figure, must=None, sense="<=", of=None, scale=1.0):
         self.what, self.unit, self.load, self.figure = what, unit, load, figure
@@ -290,6 +310,8 @@ class Row:
         return f"{text} x {self.of}" if self.of else text
 
     def verdict(self):
+        if self.load.failed("belfryd") or (self.of and self.load.failed(self.of)):
+            return "FAILED"
         if self.must is None:
             return "-"
         mine, limit = self.value("belfryd"), self.limit()
@@ -366,13 +388,37 @@ def print_json(rows, loads, servers, **more):
 
 
 def complaints(loads):
+    """Of every server, the peers included: whoever has one has failed, and so has the bench."""
     for load in loads:
-        for server, runs in load.figures.items():
-            for figures in runs:
-                for kind in ("fault", "complaint"):
-                    if kind in figures:
-                        yield f"{load.name}: {server}: {figures[kind]}"
-                        break
+        for server in load.figures:
+            for why in load.failed(server):
+                yield f"{load.name}: {server}: {why}"
+
+
+def self_test():
+    """A bench that measured all it was asked for passes; one round that complained fails it, whosever it was."""
+    def exit_code(peer=(), mine=(), must=10):
+        load = Load("a load", "mode", "", ("etcd", "belfryd"))
+        load.figures = {"etcd": [{"x": 4.0}, *peer], "belfryd": [{"x": 3.0}, *mine]}
+        row = Row("x of a load", "us", load, "x", must)
+        return judged([row], [load], ("etcd", "belfryd"), {}, ()), row.verdict()
+    assert exit_code() == (0, "MET")
+    assert exit_code(must=2) == (1, "MISSED")
+    for bad in ({"fault": "connection 7: Connection reset by peer"}, {"x": 3.0, "complaint": "1 of 9 events is lost"}):
+        assert exit_code(mine=[bad]) == (1, "FAILED"), bad
+        assert exit_code(peer=[bad]) == (1, "MET"), bad
+        try:
+            sound(bad, "a run")
+            raise AssertionError("a complaint passes for sound")
+        except Failure as e:
+            assert next(iter(v for k, v in bad.items() if k != "x")) in str(e)
+    assert sound({"x": 1.0}, "a run") == {"x": 1.0}
+    table = Table()
+    table.add("x", 1, "us", 2)
+    assert table.met()
+    table.complaints.append("storm: lost 1")
+    assert not table.met()
+    print("bench/stage: self-test ok")
 
 
 def parser(text):
@@ -434,6 +480,14 @@ def measure(args, stage_class, servers, loads):
         stage.stop()
 
 
+def judged(rows, loads, servers, missing, optional):
+    """The exit code: 0 if every figure is what it must be, nothing was lost, and no round has failed."""
+    left_out = [name for name in optional if name in missing]
+    verdicts = [row.verdict() for row in rows if row.of not in left_out] + [lost_verdict(loads, servers)]
+    is_sound = not any(complaints(loads)) and set(missing) <= set(left_out)
+    return 0 if is_sound and all(verdict in ("MET", "-") for verdict in verdicts) else 1
+
+
 def main(script, text, stage_class, servers, peer, plan, optional=()):
     """All of a script. `plan(quick)` gives loads and rows; rows that set belfryd against one of `optional` do not count
     when that is not there. Returns the exit code."""
@@ -458,6 +512,8 @@ def main(script, text, stage_class, servers, peer, plan, optional=()):
         print_table(rows, loads, servers, peer)
     for line in list(missing.values()) + bad:
         print(line, file=sys.stderr if args.output == "json" else sys.stdout)
-    left_out = [name for name in optional if name in missing]
-    verdicts = [row.verdict() for row in rows if row.of not in left_out] + [lost_verdict(loads, servers)]
-    return 0 if all(v in ("MET", "-") for v in verdicts) and set(missing) <= set(left_out) else 1
+    return judged(rows, loads, servers, missing, optional)
+
+
+if __name__ == "__main__":
+    self_test()
