@@ -15,6 +15,7 @@ from belfryd import Belfryd  # noqa: E402
 from browser import Browser  # noqa: E402
 from etcd import Cluster  # noqa: E402
 from patience import Lost  # noqa: E402
+from shows import differs, refuse_idle_marks  # noqa: E402, F401
 
 SOAK = os.environ.get("BELFRY_SOAK") == "1"
 SEED = int(os.environ.get("BELFRY_SEED") or random.SystemRandom().randrange(1, 1 << 31))
@@ -25,8 +26,13 @@ _figures = []
 _lost_since = {}
 
 
-def pytest_configure():
+def pytest_configure(config):
     procs.own_mounts()
+    config.addinivalue_line("markers", "shows(*names): finds those lines of docs/compatibility.md (shows.py)")
+
+
+def pytest_collection_modifyitems(items):
+    refuse_idle_marks(items)
 
 
 def pytest_report_header(config):

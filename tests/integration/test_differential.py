@@ -10,6 +10,7 @@ from differential import WATCH, Stream, both, difference, frame, post, run_case,
 from differential_cases import AUTH, GZIPPED, REQUESTS, SECTIONS
 from differential_etcdctl import GROUPS, NOT_RUN, Side
 from pair import Pair
+from shows import Differs, marked_in_c, marked_in_python
 
 COMPATIBILITY = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "compatibility.md")
 CASES = [pytest.param(case, id=f"{section} {case.name}") for section, cases in SECTIONS.items() for case in cases]
@@ -153,21 +154,25 @@ def test_every_command_of_etcdctl_is_in_the_table():
     assert len(commands) > 40 and not missing, missing
 
 
-def test_every_line_of_the_documentation_is_shown_by_a_case():
-    elsewhere = {"replay-cuts": "every case that is `joined`", "no-leader": "test_no_leader, test_tier",
-                 "stopping": "test_tier", "not-ready": "test_tier", "http1": "test_tier", "members": "test_tier",
-                 "host": "test_hostile", "grpc-http1": "test_hostile",
-                 "tls-form": "the form is compared on the plaintext port",
-                 **dict.fromkeys(("read-header", "read-ties", "read-kept"), "test_range_differential"),
-                 "txn-depth": "relay_guard_test", "txn-from-key": "test_repeats, relay_guard_test", "auth-long-name": "test_gateway, relay_guard_test", "watch-id-least": "watch_test, test_gateway_generated",
-                 "read-sort-target": "test_range_differential, relay_guard_test: no etcd is ended for it",
-                 **dict.fromkeys(("gateway-paths", "gateway-filters"), "test_gateway_generated"),
-                 "alarm-unknown": "test_gateway, relay_guard_test: no etcd is ended for it", "gateway-text": "test_gateway", "gateway-errors": "test_gateway", "gateway-malformed": "test_gateway",
-                 "gateway-certificates": "test_gateway", "gateway-chunks": "test_openstack", "gateway-cors": "test_gateway",
-                 "gzip-ratio": "watch_input_test, relay_guard_test, bench/attacks",
-                 "read-cut": "reads_test",
-                 **dict.fromkeys(("range-stream", "range-stream-chunks"), "test_large_reads")}
+def test_every_line_of_the_documentation_is_shown():
+    """By a case of the tables, or by a test that is marked with the line's name (shows.py)."""
     cases = [case for cases in SECTIONS.values() for case in cases] + AUTH + REQUESTS + GZIPPED
-    shown = {case.differs for case in cases if case.differs}
+    shown = {case.differs for case in cases if case.differs} | set(marked_in_python()) | set(marked_in_c())
     followed = {name for name in compatibility() if name.startswith("follow-")}  # test_kube_tier_differential has their cases
-    assert followed and shown | set(elsewhere) | followed == set(compatibility())
+    assert followed and shown | followed == set(compatibility())
+
+
+def test_marks_are_found_and_those_that_compare_nothing_are_not(tmp_path):
+    (tmp_path / "test_x.py").write_text('@shows("a", "b")\ndef test_one():\n    pass\n\n\n@shows("c")\ndef helper():\n    pass\n')
+    said, test = "/* %s */\nstatic void %s(void **state)\n{\n}\n", "docs/compatibility.md: shows "
+    (tmp_path / "x_test.c").write_text(said % ("Words. " + test + "d.", "runs") + said % (test + "e", "idle") + said % ("It shows f.", "other")
+                                       + "cmocka_unit_test(runs)\ncmocka_unit_test(other)\n")
+    assert marked_in_python(tmp_path) == {"a": ["test_x.py: test_one"], "b": ["test_x.py: test_one"]}
+    assert marked_in_c(tmp_path) == {"d": ["x_test.c: runs"]}
+    judge = Differs({"a", "b"})
+    judge("a", etcd=1, belfryd=2)
+    for wrong in (lambda: judge("b", etcd=1, belfryd=1), lambda: judge("c", etcd=1, belfryd=2), judge.check):
+        with pytest.raises(AssertionError):
+            wrong()
+    judge("b", etcd="x", belfryd="y")
+    judge.check()
