@@ -1,10 +1,15 @@
-"""One client that uses every dialect with one token: a gRPC watch, relayed reads, Kubernetes lists and watches, discovery.
-It notes what it was given, and when."""
+"""One client that uses every dialect with one token: a gRPC watch, relayed reads, Kubernetes lists and watches, discovery, Server-Sent
+Events, reads and watches of the JSON gateway. It notes what it was given, and when."""
 import contextlib
+import http.client
+import json
 import re
+import select
+import socket
 import threading
 import time
 
+from gateway import b64
 from kube import Watch, request
 from rights import Caller, TokenWatch
 from test_kube_auth import SEEN, bearer
@@ -12,7 +17,59 @@ from test_kube_auth import SEEN, bearer
 OURS = (b"/a/", b"/a0")
 DISCOVERY = "/apis/demo.example.com/v1"
 POLL_S = 0.1
-DIALECTS = ("gRPC watch", "relay", "Kubernetes watch", "Kubernetes list", "discovery")
+DIALECTS = ("gRPC watch", "relay", "Kubernetes watch", "Kubernetes list", "discovery", "SSE", "gateway watch", "gateway read")
+RANGE_JSON = {"key": b64(OURS[0]), "range_end": b64(OURS[1])}
+KEY_JSON = b64(b"/a/prod/web").encode()
+
+
+def post_bytes(path, body, token):
+    """A request over HTTP/1.1 with a token, as bytes."""
+    raw = json.dumps(body).encode() if body is not None else b""
+    head = [f"{'GET' if body is None else 'POST'} {path} HTTP/1.1", "Host: 127.0.0.1", f"Content-Length: {len(raw)}"]
+    head += [f"Authorization: {token}"] if token else []
+    return "\r\n".join([*head, "", ""]).encode() + raw
+
+
+class LineReader:
+    """A response over HTTP/1.1 that goes on, which a thread reads line by line: `events` are the times of those that name the key,
+    `said` are the others."""
+
+    def __init__(self, port, raw, word):
+        self.word, self.events, self.said, self.code, self.end, self._stop = word, [], [], None, None, False
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=10)
+        self.socket.sendall(raw)
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self):
+        rest = b""
+        while not self._stop:
+            if not select.select([self.socket], [], [], 0.2)[0]:
+                continue
+            try:
+                piece = self.socket.recv(65536)
+            except OSError:
+                piece = b""
+            if not piece:
+                self.end = time.monotonic()
+                return
+            *lines, rest = (rest + piece).split(b"\n")
+            for line in lines:
+                if self.code is None:
+                    self.code = int(line.split()[1])
+                elif self.word in line:
+                    self.events.append(time.monotonic())
+                elif line.strip():
+                    self.said.append((time.monotonic(), line.strip()))
+
+    def has_said(self, word):
+        """When it first said so; None: never."""
+        return next((when for when, line in self.said if word in line), None)
+
+    def close(self):
+        self._stop = True
+        self._thread.join(10)
+        self.socket.close()
 
 
 class KubeReader:
@@ -55,8 +112,10 @@ class Client:
 
     def __init__(self, tier, token):
         self.tier, self.token = tier, token
-        self.answers = {"relay": [], "Kubernetes list": [], "discovery": []}
+        self.answers = {"relay": [], "Kubernetes list": [], "discovery": [], "gateway read": []}
         self.watch, self.kube = TokenWatch(tier.endpoint, token, OURS), KubeReader(tier.endpoint, token)
+        self.sse = LineReader(tier.port, post_bytes("/v1/events?prefix=%2Fa%2F", None, token), b"/a/prod/web")
+        self.lines = LineReader(tier.port, post_bytes("/v3/watch", {"create_request": RANGE_JSON}, token), KEY_JSON)
         self._caller, self._stop = Caller(tier.endpoint), threading.Event()
         self._thread = threading.Thread(target=self._poll, daemon=True)
         self._thread.start()
@@ -76,6 +135,19 @@ class Client:
                 with contextlib.suppress(OSError, AssertionError):
                     answer = request(self.tier.endpoint, path, None, headers)
                     self._note(dialect, asked, answer.body, answer.code, word)
+            asked = time.monotonic()
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                self._note("gateway read", asked, *self._gateway_read(), KEY_JSON)
+
+    def _gateway_read(self):
+        """(body, status)"""
+        connection = http.client.HTTPConnection("127.0.0.1", self.tier.port, timeout=5)
+        try:
+            connection.request("POST", "/v3/kv/range", json.dumps(RANGE_JSON), {"Authorization": self.token} if self.token else {})
+            answer = connection.getresponse()
+            return answer.read(), answer.status
+        finally:
+            connection.close()
 
     def given(self, dialect):
         """When it was given something: for answers the time at which they were asked for."""
@@ -83,6 +155,8 @@ class Client:
             return [e[0] for e in self.watch.events]
         if dialect == "Kubernetes watch":
             return [e[0] for e in self.kube.events]
+        if dialect in ("SSE", "gateway watch"):
+            return list((self.sse if dialect == "SSE" else self.lines).events)
         return [when for when, has in self.answers[dialect] if has]
 
     def refused(self, dialect, since):
@@ -91,10 +165,11 @@ class Client:
 
     def cancelled(self):
         """Watches that were ended as if their right were gone."""
-        return len(self.watch.cancels) + (self.kube.error == 403)
+        return (len(self.watch.cancels) + (self.kube.error == 403) + (self.sse.has_said(b"does not allow") is not None)
+                + (self.lines.has_said(b"PermissionDenied") is not None))
 
     def close(self):
         self._stop.set()
         self._thread.join(20)
-        for one in (self.watch, self.kube, self._caller):
+        for one in (self.watch, self.kube, self.sse, self.lines, self._caller):
             one.close()

@@ -106,7 +106,8 @@ def test_without_a_right_nothing_is_given(stand, kind, clients, what):
     pass_time(2 * PERIOD)
     assert not clients.judge(what, client, gone=0)
     assert not any(client.given(d) for d in DIALECTS)
-    assert client.watch.cancels and client.kube.code == 401
+    assert client.watch.cancels and client.kube.code == 401 and client.sse.code == 401
+    assert client.lines.has_said(b'"canceled":true') or client.lines.code == 401, client.lines.said
     assert all(client.refused(d, 0) > 3 for d in client.answers), client.answers
 
 
@@ -116,7 +117,8 @@ def test_with_a_right_everything_is_given_and_goes_on(stand, clients):
     pass_time(3 * PERIOD)
     assert not clients.judge("right", client)
     assert client.watch.is_healthy() and client.kube.end is None and client.cancelled() == 0
-    assert len(client.given("gRPC watch")) > 30 and len(client.given("Kubernetes watch")) > 30
+    assert client.sse.end is None and client.lines.end is None
+    assert all(len(client.given(d)) > 30 for d in ("gRPC watch", "Kubernetes watch", "SSE", "gateway watch"))
     assert all(client.refused(d, 0) == 0 for d in client.answers)
 
 
@@ -137,7 +139,10 @@ def test_a_right_ends_within_a_period_in_every_dialect(stand, kind, clients, how
     assert all(client.refused(d, gone + PERIOD) > 3 for d in client.answers)
     assert healthy.cancelled() == 0
     if kind == "simple":
+        told = [client.sse.has_said(b"event: denied"), client.lines.has_said(b'"canceled":true') or client.lines.has_said(b'"error":{')]
+        assert all(told) and max(told) < gone + PERIOD + 0.5, (told, gone, client.sse.said[-3:], client.lines.said[-3:])
         assert healthy.watch.is_healthy() and healthy.kube.end is None
+        assert healthy.sse.end is None and healthy.lines.end is None
         assert all(healthy.refused(d, gone) == 0 for d in healthy.answers)
         ended = client.watch.end and client.watch.end[1] == 14 if how == "user deleted" else client.watch.cancels
         assert ended and client.kube.error == (401 if how == "user deleted" else 403)
@@ -166,7 +171,7 @@ def test_a_token_that_expires_ends_what_it_was_used_for(stand, kind, clients):
         clients.judge("token in use", used)
         assert used.watch.is_healthy() and used.kube.end is None
         assert "invalid auth token" in client.watch.cancels[0][2] and client.kube.code == 401
-    assert client.cancelled() == len(client.watch.cancels)
+    assert client.cancelled() == len(client.watch.cancels), (client.sse.said, client.lines.said)
 
 
 def test_auth_that_is_turned_on_ends_what_nobody_granted(stand, kind, clients):
