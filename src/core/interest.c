@@ -999,6 +999,68 @@ uint64_t interest_generation(const struct interest *interest)
     return interest->generation;
 }
 
+/* ---- what a watcher costs ---- */
+
+#define BUCKET (2 * sizeof(void *)) /* of a table, which has up to twice as many as nodes */
+
+static size_t range_cost(const struct range *range)
+{
+    bool is_span = range->kind == RANGE_SPAN;
+    size_t head = is_span ? sizeof(struct span_node) : sizeof(struct interest_node);
+    return block_bytes(head + range->key.len + (is_span ? range->end.len : 0)) + BUCKET;
+}
+
+size_t interest_cost(const struct range *range, const struct interest_pin *pin)
+{
+    size_t cost = range_cost(range);
+    if (pin == NULL)
+        return cost;
+    return cost + block_bytes(sizeof(struct range_more)) + BUCKET +
+           block_bytes(sizeof(struct pin_family) + pin->name.len) +
+           block_bytes(sizeof(struct pin_node) + pin->value.len) + BUCKET;
+}
+
+/* Of a node with a name of that length, besides its ranges. */
+static size_t several_cost(const struct range *hull, size_t name_len, size_t n)
+{
+    size_t hull_len = hull->key.len + (hull->kind == RANGE_SPAN ? hull->end.len : 0);
+    return block_bytes(sizeof(struct several_node) + name_len + hull_len) +
+           block_bytes(n * sizeof(struct several_member)) + BUCKET +
+           n * (block_bytes(sizeof(struct range_more)) + BUCKET);
+}
+
+size_t interest_cost_several(const struct interest_several *ranges)
+{
+    size_t name_len = 0, cost = 0;
+    for (size_t i = 0; i < ranges->n; i++) {
+        const struct range *range = &ranges->list[i];
+        name_len += 1 + 2 * sizeof(uint32_t) + range->key.len + (range->kind == RANGE_SPAN ? range->end.len : 0);
+        cost += range_cost(range);
+    }
+    return cost + several_cost(&ranges->hull, name_len, ranges->n);
+}
+
+size_t interest_node_cost(const struct interest_node *node)
+{
+    struct range range;
+    if (node->kind == NODE_PINNED) {
+        struct interest_pin pin = {pin_family_name(pin_of(node)->family), node_key(node)};
+        interest_range(pins_base(node), &range);
+        return interest_cost(&range, &pin);
+    }
+    if (node->kind != NODE_SEVERAL) {
+        interest_range(node, &range);
+        return interest_cost(&range, NULL);
+    }
+    const struct several_node *several = several_of(node);
+    size_t cost = several_cost(&several->hull, node->key_len, several->n_members);
+    for (size_t i = 0; i < several->n_members; i++) {
+        interest_range(several->members[i].range->base, &range);
+        cost += range_cost(&range);
+    }
+    return cost;
+}
+
 size_t interest_n_nodes(const struct interest *interest)
 {
     return interest->n_nodes;

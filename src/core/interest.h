@@ -103,6 +103,12 @@ void interest_range(const struct interest_node *node, struct range *out); /* len
 /* Moves whenever a node or a population changes: what was found before is then out of date. Never 0. */
 uint64_t interest_generation(const struct interest *interest);
 
+/* What a watcher of the range, of the range and the pin, or of several ranges costs here if no other shares the node:
+ * an account of one client must not depend on what others watch. */
+size_t interest_cost(const struct range *range, const struct interest_pin *pin);
+size_t interest_cost_several(const struct interest_several *ranges);
+size_t interest_node_cost(const struct interest_node *node); /* the same number, of a node that is there */
+
 /* Numbers for accounts and tests. A range with pinned nodes below it, and one of several, has a node, too. */
 size_t interest_n_nodes(const struct interest *interest);
 size_t interest_bytes(const struct interest *interest); /* nodes and tables, without watchers */

@@ -763,6 +763,39 @@ static void refused_allocations_leave_nothing_behind(void **state)
     assert_in_range(refuse_sweep(whole_life), 20, 100);
 }
 
+/* Of every kind of node: what it costs alone is known before it is there, and covers what it takes. */
+static void a_node_costs_what_was_said_before(void **state)
+{
+    (void)state;
+    struct range one = {RANGE_KEY, belfry_bytes_str("/a/one"), {0}},
+                 prefix = {RANGE_PREFIX, belfry_bytes_str("/a/"), {0}};
+    struct range span = {RANGE_SPAN, belfry_bytes_str("/a/b"), belfry_bytes_str("/c")},
+                 hull = {RANGE_SPAN, belfry_bytes_str("/a/"), belfry_bytes_str("/d")};
+    struct range list[] = {prefix, span, one};
+    struct interest_pin pin = {belfry_bytes_str("spec.nodeName"), belfry_bytes_str("node-17")};
+    struct interest_several several = {hull, list, 3};
+    struct row {
+        const struct range *range;
+        const struct interest_pin *pin;
+    } rows[] = {{&one, NULL}, {&prefix, NULL}, {&span, NULL}, {&prefix, &pin}, {NULL, NULL}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct interest *own;
+        struct interest_node *node;
+        assert_int_equal(interest_create(1, &own), BELFRY_OK);
+        size_t empty = interest_bytes(own);
+        size_t said =
+            rows[i].range != NULL ? interest_cost(rows[i].range, rows[i].pin) : interest_cost_several(&several);
+        assert_int_equal(rows[i].range != NULL ? interest_add(own, rows[i].range, rows[i].pin, &node)
+                                               : interest_add_several(own, &several, &node),
+                         BELFRY_OK);
+        assert_int_equal(interest_node_cost(node), said);
+        size_t tables = 4096; /* what the first node makes a table and a list of lengths take */
+        assert_in_range(interest_bytes(own) - empty, said / 2, said + tables);
+        interest_drop(own, node);
+        interest_destroy(own);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -784,6 +817,7 @@ int main(void)
         cmocka_unit_test(node_of_a_32_byte_key_costs_at_most_96_bytes),
         cmocka_unit_test(bus_riders_cost_memory_only_while_they_ride),
         cmocka_unit_test(refused_allocations_leave_nothing_behind),
+        cmocka_unit_test(a_node_costs_what_was_said_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

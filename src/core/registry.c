@@ -299,6 +299,7 @@ enum belfry_err watcher_add(struct registry *registry, struct stream *stream, in
     watcher->state = WATCHER_ENDED; /* in no place yet */
     count_state(registry, stream, WATCHER_ENDED, 1);
     registry->bytes += sizeof(*watcher);
+    stream->cost += watcher_cost(interest_node_cost(node));
     belfry_treap_insert(&stream->watchers, &watcher->by_id, watchers_by_id);
     stream->n_watchers++;
     if ((watcher->flags & WATCHER_PROGRESS) != 0 && stream->n_progress++ == 0)
@@ -317,6 +318,7 @@ void watcher_forget(struct registry *registry, struct watcher *watcher)
     count_riders(registry, stream, 0, watcher->state == WATCHER_RIDING);
     if ((watcher->flags & WATCHER_PROGRESS) != 0 && --stream->n_progress == 0)
         ticks_leave(registry, stream);
+    stream->cost -= watcher_cost(interest_node_cost(watcher->node));
     interest_drop(registry->interest, watcher->node);
     registry->bytes -= sizeof(*watcher);
     free(watcher);

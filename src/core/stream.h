@@ -62,6 +62,7 @@ struct stream {
     struct belfry_list ready; /* of a list of registry.h or fanout.h: ready, awaiting, fresh, held; or of none */
     struct belfry_treap_node *watchers; /* by id */
     size_t n_watchers, n_riding, n_behind, n_progress;
+    size_t cost;                /* of its watchers: what each would cost alone */
     int64_t next_id;            /* the smallest id that was not assigned yet */
     int64_t top_id;             /* the largest id that was ever used: no need to look for one above it */
     struct belfry_list answers; /* struct answer */

@@ -69,6 +69,12 @@ struct watcher {
     uint8_t queue; /* WAITING: of waiting.h */
 };
 
+/* With a node that costs so much alone: what malloc() takes for both. */
+static inline size_t watcher_cost(size_t node_cost)
+{
+    return (sizeof(struct watcher) + 8 + 15) / 16 * 16 + node_cost;
+}
+
 static inline struct watcher *watcher_at_place(struct belfry_treap_node *node)
 {
     return node == NULL ? NULL : belfry_container(node, struct watcher, place);

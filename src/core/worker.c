@@ -42,8 +42,8 @@ struct worker {
     struct sweep sweep;
     struct cut cut;
     uint64_t n_cuts;
-    size_t granted, spent; /* units of the turn, and of the last one */
-    size_t shared;         /* bytes that opts.memory has of this one */
+    size_t granted, spent;       /* units of the turn, and of the last one */
+    struct worker_memory shared; /* what opts.memory has of this one */
 };
 
 /* On the owner's thread, and not from inside a turn. */
@@ -65,16 +65,24 @@ static size_t bytes_of(const struct worker *worker)
 /* Its own bytes, and those of the workers that it shares its bound with. */
 static size_t all_bytes(const struct worker *worker)
 {
-    size_t others = worker->opts.memory == NULL ? 0 : worker->opts.memory->bytes - worker->shared;
+    size_t others = worker->opts.memory == NULL ? 0 : worker->opts.memory->bytes - worker->shared.bytes;
     return bytes_of(worker) + others;
 }
 
-static void share_bytes(struct worker *worker, size_t bytes)
+static size_t all_rest_bytes(const struct worker *worker)
 {
-    if (worker->opts.memory == NULL)
+    size_t others = worker->opts.memory == NULL ? 0 : worker->opts.memory->rest_bytes - worker->shared.rest_bytes;
+    return worker->output.rest_bytes + others;
+}
+
+static void share_bytes(struct worker *worker, struct worker_memory now)
+{
+    struct worker_memory *all = worker->opts.memory;
+    if (all == NULL)
         return;
-    worker->opts.memory->bytes += bytes - worker->shared; /* may fall: the sum is right all the same */
-    worker->shared = bytes;
+    all->bytes += now.bytes - worker->shared.bytes; /* may fall: the sum is right all the same */
+    all->rest_bytes += now.rest_bytes - worker->shared.rest_bytes;
+    worker->shared = now;
 }
 
 /* ---- creating ---- */
@@ -132,7 +140,7 @@ void worker_destroy(struct worker *worker)
 {
     if (worker == NULL)
         return;
-    share_bytes(worker, 0);
+    share_bytes(worker, (struct worker_memory){0});
     close_all(worker, &worker->registry.streams);
     close_all(worker, &worker->cut.streams);
     take_down_all(worker);
@@ -226,7 +234,7 @@ bool worker_turn(struct worker *worker, uint64_t now_ms, size_t max_work)
     evlog_leave(worker->opts.log, worker->opts.number);
     registry_take_down(&worker->registry);
     give_back_history(worker);
-    share_bytes(worker, bytes_of(worker));
+    share_bytes(worker, (struct worker_memory){bytes_of(worker), worker->output.rest_bytes});
     worker->spent = worker->granted - turn->work;
     worker->in_turn = false;
     return more || worker_wants_turn(worker);
@@ -296,7 +304,7 @@ void worker_fetched(struct worker *worker, const struct worker_fetch *fetch, enu
 
 static bool over_limit(const struct worker *worker)
 {
-    return worker->opts.memory_max != 0 && all_bytes(worker) > worker->opts.memory_max;
+    return worker->opts.memory_max != 0 && all_bytes(worker) - all_rest_bytes(worker) > worker->opts.memory_max;
 }
 
 static enum belfry_err add_answer(struct worker *worker, struct stream *stream, const struct answer *answer,
@@ -330,13 +338,29 @@ static bool choose_id(struct stream *stream, int64_t asked, int64_t *out)
     return true;
 }
 
+static struct interest_several several_of(const struct range *hull, const struct stream_create *create)
+{
+    return (struct interest_several){.hull = *hull, .list = create->ranges, .n = create->n_ranges};
+}
+
+size_t stream_create_bytes(const struct stream_create *create)
+{
+    struct interest_pin pin = {.name = create->pin_name, .value = create->pin_value};
+    struct range range;
+    if (!range_read(create->key, create->range_end, &range))
+        return 0;
+    struct interest_several several = several_of(&range, create);
+    return watcher_cost(several.n > 0 ? interest_cost_several(&several)
+                                      : interest_cost(&range, pin.name.len > 0 ? &pin : NULL));
+}
+
 /* The created answer, and the watcher, in no place yet. */
 static enum belfry_err create_watcher(struct worker *worker, struct stream *stream, const struct range *range,
                                       int64_t id, const struct stream_create *create, struct watcher **out)
 {
     struct answer created = {.id = id, .rev = worker->registry.p.at, .kind = ANSWER_CREATED};
     struct interest_pin pin = {.name = create->pin_name, .value = create->pin_value};
-    struct interest_several several = {.hull = *range, .list = create->ranges, .n = create->n_ranges};
+    struct interest_several several = several_of(range, create);
     struct interest_node *node;
     enum belfry_err err = several.n > 0 ? interest_add_several(worker->interest, &several, &node)
                                         : interest_add(worker->interest, range, pin.name.len > 0 ? &pin : NULL, &node);
@@ -515,6 +539,13 @@ bool stream_ended(const struct stream *stream)
 size_t stream_watchers(const struct stream *stream)
 {
     return stream->n_watchers;
+}
+
+static_assert(sizeof(struct stream) <= STREAM_BYTES, "worker.h says so");
+
+size_t stream_bytes(const struct stream *stream)
+{
+    return STREAM_BYTES + stream->cost;
 }
 
 bool stream_broken(const struct stream *stream)

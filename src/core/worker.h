@@ -15,8 +15,10 @@
  * never more for a stream than stream_writable() allowed. The function must not call back into the worker.
  *
  * Thread: owner, which is the thread of the first call after worker_create().
- * Memory: everything is accounted (worker_stats.bytes); above opts.memory_max new streams and watchers are refused, and
- * history that was read for watchers behind is no longer kept for the next of them.
+ * Memory: everything is accounted (worker_stats.bytes). Above opts.memory_max history that was read for watchers behind
+ * is no longer kept for the next of them. New streams and watchers are refused when the rest is above it, without
+ * half-sent messages: those are of streams that are slow, which the owner ends. What a client may hold is the owner's
+ * affair (stream_bytes()).
  */
 #ifndef BELFRY_CORE_WORKER_H
 #define BELFRY_CORE_WORKER_H
@@ -40,6 +42,7 @@ struct stream;
 /* What several workers of one thread use together. Each counts as it was at the end of its last turn. */
 struct worker_memory {
     size_t bytes;
+    size_t rest_bytes; /* of them, for half-sent messages */
 };
 
 struct worker_opts {
@@ -115,6 +118,10 @@ void stream_set_client(struct stream *stream, uint64_t client);
 bool stream_ended(const struct stream *stream);
 size_t stream_watchers(const struct stream *stream); /* those that have not ended */
 
+/* What it holds for its client: itself and its watchers, each with its ranges as if no other watcher shared them.
+ * Messages that are half sent and answers that wait are not in it. */
+size_t stream_bytes(const struct stream *stream);
+
 /* From now on a stream of lines receives progress every period_ms, up to a tenth more, if its watcher is created with
  * WATCHER_PROGRESS, whether or not it received events meanwhile. 0: the worker's period. */
 void stream_set_progress(struct worker *worker, struct stream *stream, uint64_t period_ms);
@@ -162,6 +169,11 @@ struct stream_create {
  * or refuse it as the dialect does. BELFRY_ERR_AGAIN: no past yet (worker_position() is 0). */
 BELFRY_NODISCARD enum belfry_err stream_create(struct worker *worker, struct stream *stream,
                                                const struct stream_create *create);
+
+/* What stream_bytes() grows by when the watcher is created, for owners that ask for room first; 0: it will be
+ * refused. */
+size_t stream_create_bytes(const struct stream_create *create);
+#define STREAM_BYTES 512 /* at least what a stream without a watcher holds */
 
 /* Refuses a create request (rights), in its place among the answers. `reason` is copied. */
 BELFRY_NODISCARD enum belfry_err stream_refuse(struct worker *worker, struct stream *stream, const char *reason);

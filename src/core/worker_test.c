@@ -1087,6 +1087,46 @@ static void memory_over_the_limit_refuses_new_watchers(void **state)
     bed_close(&bed);
 }
 
+/* Each watcher counts for its range in full, shared or not, and what was asked for is what is counted. */
+static void a_stream_says_what_its_watchers_hold(void **state)
+{
+    (void)state;
+    static char big[30000], end[30000];
+    memset(big, 'a', sizeof(big));
+    memset(end, 'b', sizeof(end));
+    const struct stream_create rows[] = {
+        {.key = BYTES("k")},
+        {.key = BYTES("k"), .range_end = BYTES("l")},
+        {.key = BYTES("k"), .range_end = BYTES("kz")},
+        {.key = belfry_bytes_of(big, sizeof(big)), .range_end = belfry_bytes_of(end, sizeof(end))},
+    };
+    BED(bed, 8, .seed = 1);
+    struct peer *a = bed_peer(&bed), *b = bed_peer(&bed);
+    size_t idle = stream_bytes(a->stream);
+    struct worker_stats before, after;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        size_t was = stream_bytes(a->stream), expected = stream_create_bytes(&rows[i]);
+        worker_stats(bed.worker, &before);
+        assert_int_equal(stream_create(bed.worker, a->stream, &rows[i]), BELFRY_OK);
+        assert_int_equal(stream_create(bed.worker, b->stream, &rows[i]), BELFRY_OK);
+        bed_run(&bed);
+        worker_stats(bed.worker, &after);
+        assert_int_equal(stream_bytes(a->stream), was + expected);
+        assert_int_equal(stream_bytes(b->stream), stream_bytes(a->stream)); /* it shares the range */
+        assert_true(expected > rows[i].key.len + sizeof(void *));
+        size_t tables = 4096, grown = after.bytes - before.bytes; /* tables: what the first nodes make them take */
+        assert_in_range(grown, expected / 2, 2 * expected + tables);
+    }
+    for (int64_t id = 0; id < 4; id++)
+        assert_int_equal(stream_cancel(bed.worker, a->stream, id), BELFRY_OK);
+    assert_int_equal(stream_bytes(a->stream), idle);
+    struct stream_create empty = {.key = BYTES("l"), .range_end = BYTES("k")};
+    assert_int_equal(stream_create_bytes(&empty), 0);
+    assert_int_equal(stream_create(bed.worker, a->stream, &empty), BELFRY_OK); /* refused, with the reason */
+    assert_int_equal(stream_bytes(a->stream), idle);
+    bed_close(&bed);
+}
+
 static size_t create_until_refused(struct bed *bed, struct peer *peer)
 {
     enum belfry_err err = BELFRY_OK;
@@ -1848,6 +1888,7 @@ int main(void)
         cmocka_unit_test(answers_that_wait_are_bounded),
         cmocka_unit_test(an_expelled_watcher_is_told_why_and_receives_nothing_more),
         cmocka_unit_test(memory_over_the_limit_refuses_new_watchers),
+        cmocka_unit_test(a_stream_says_what_its_watchers_hold),
         cmocka_unit_test(workers_that_share_a_bound_are_counted_together),
         cmocka_unit_test(a_stream_that_was_closed_wants_a_turn),
         cmocka_unit_test(a_turn_says_what_it_spent),
