@@ -9,9 +9,12 @@
 #define WATCHER_BYTES  512        /* more than a watcher costs that waits */
 #define INBOUND_PART   2          /* connections and their streams may cost half of a worker's memory, */
 #define REQUESTS_PART  16         /* requests that wait a sixteenth, */
-#define CALL_PART      16         /* and what relayed calls hold as much */
-#define REQUESTS_BYTES (64 * MIB) /* the last two at most */
+#define CALL_PART      16         /* what relayed calls hold as much, */
+#define LIST_PART      16         /* what lists hold as much, */
+#define WATCH_PARTS    5          /* and what watches hold five sixteenths */
+#define REQUESTS_BYTES (64 * MIB) /* these three at most */
 #define CALL_BYTES     (64 * MIB)
+#define LIST_BYTES     (32 * MIB)
 
 static size_t at_most(size_t n, size_t most)
 {
@@ -36,7 +39,9 @@ static struct shares_limits limits_make(const struct limits *limits, const struc
                   [SHARES_WATCHERS] = part_of(watchers, limits->workers),
                   [SHARES_CALLS] = part_of(config->max_calls, limits->workers),
                   [SHARES_CALL_BYTES] = at_most(memory / CALL_PART, CALL_BYTES),
-                  [SHARES_LISTS] = KUBE_LISTS_WAITING},
+                  [SHARES_LISTS] = KUBE_LISTS_WAITING,
+                  [SHARES_WATCH_BYTES] = memory / 16 * WATCH_PARTS,
+                  [SHARES_LIST_BYTES] = at_most(memory / LIST_PART, LIST_BYTES)},
         .percent = {[SHARES_CLIENT] = config->client_share, [SHARES_BELOW] = config->tier_share},
     };
 }

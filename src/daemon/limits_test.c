@@ -30,6 +30,8 @@ static void each_worker_has_an_equal_part(void **state)
     assert_int_equal(view.shares.total[SHARES_MEMORY], 32 * MIB);
     assert_int_equal(view.shares.total[SHARES_REQUESTS], 4 * MIB);
     assert_int_equal(view.shares.total[SHARES_CALL_BYTES], 4 * MIB);
+    assert_int_equal(view.shares.total[SHARES_WATCH_BYTES], 20 * MIB);
+    assert_int_equal(view.shares.total[SHARES_LIST_BYTES], 4 * MIB);
     assert_int_equal(view.shares.percent[SHARES_CLIENT], 40);
     assert_int_equal(view.shares.percent[SHARES_BELOW], 80);
     limits_fini(&limits);

@@ -48,7 +48,7 @@ void exchange_holds(struct exchange *x, size_t bytes)
     x->held = bytes;
 }
 
-struct shares_conn *exchange_share(struct exchange *x)
+struct shares_conn *exchange_share(const struct exchange *x)
 {
     return &x->conn->share;
 }

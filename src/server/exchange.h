@@ -88,7 +88,7 @@ void exchange_holds(struct exchange *x, size_t bytes);
 
 /* What its connection holds of the pools, for shares_make_room() and shares_count(). It lives as long as the
  * connection: after the last word until the loop's next turn, and to the end of `gone`. */
-struct shares_conn *exchange_share(struct exchange *x);
+struct shares_conn *exchange_share(const struct exchange *x);
 bool exchange_is_ending(const struct exchange *x); /* its connection is ending: `gone` will come */
 
 /* Sends the head of the response, before anything else. */

@@ -33,8 +33,29 @@ const char *shares_pool_name(enum shares_pool pool)
                                         [SHARES_WATCHERS] = "watchers",
                                         [SHARES_CALLS] = "calls",
                                         [SHARES_CALL_BYTES] = "call_bytes",
-                                        [SHARES_LISTS] = "lists"};
+                                        [SHARES_LISTS] = "lists",
+                                        [SHARES_WATCH_BYTES] = "watch_bytes",
+                                        [SHARES_LIST_BYTES] = "list_bytes"};
     return names[pool];
+}
+
+bool shares_pool_is_bytes(enum shares_pool pool)
+{
+    switch (pool) {
+    case SHARES_MEMORY:
+    case SHARES_REQUESTS:
+    case SHARES_CALL_BYTES:
+    case SHARES_WATCH_BYTES:
+    case SHARES_LIST_BYTES:
+        return true;
+    case SHARES_CONNECTIONS:
+    case SHARES_WATCHERS:
+    case SHARES_CALLS:
+    case SHARES_LISTS:
+    case SHARES_N:
+        break;
+    }
+    return false;
 }
 
 void shares_set_limits(struct shares *shares, const struct shares_limits *limits)
@@ -423,6 +444,12 @@ bool shares_make_room(struct shares_conn *conn, enum shares_pool pool, size_t n)
     }
     shares->pools[pool].refused++;
     return false;
+}
+
+void shares_note_refused(struct shares_conn *conn, enum shares_pool pool)
+{
+    if (conn->shares != NULL)
+        conn->shares->pools[pool].refused++;
 }
 
 /* ---- what is seen ---- */

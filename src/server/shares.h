@@ -49,17 +49,21 @@
 
 enum shares_pool {
     SHARES_CONNECTIONS,
-    SHARES_MEMORY,     /* bytes: connections, their streams and what waits to be sent */
-    SHARES_REQUESTS,   /* bytes of requests that are not served yet */
-    SHARES_WATCHERS,   /* of every dialect */
-    SHARES_CALLS,      /* relayed; each is a stream upstream */
-    SHARES_CALL_BYTES, /* that they hold, in both directions */
-    SHARES_LISTS,      /* Kubernetes lists that are not finished */
+    SHARES_MEMORY,      /* bytes: connections, their streams and what waits to be sent */
+    SHARES_REQUESTS,    /* bytes of requests that are not served yet */
+    SHARES_WATCHERS,    /* of every dialect */
+    SHARES_CALLS,       /* relayed; each is a stream upstream */
+    SHARES_CALL_BYTES,  /* that they hold, in both directions */
+    SHARES_LISTS,       /* Kubernetes lists that are not finished */
+    SHARES_WATCH_BYTES, /* of watches of every dialect: what they keep, their ranges and selectors in the core, and the
+                           rights to them */
+    SHARES_LIST_BYTES,  /* of those lists, with their selectors */
     SHARES_N
 };
 
 /* "connections", "memory", ...: in metrics, logs and refusals. */
 const char *shares_pool_name(enum shares_pool pool);
+bool shares_pool_is_bytes(enum shares_pool pool); /* otherwise things are counted */
 
 enum shares_class {
     SHARES_CLIENT,
@@ -151,6 +155,9 @@ bool shares_has(const struct shares_conn *conn, enum shares_pool pool, size_t n)
 
 /* The same; if it may not, room is made. False: it may not; the asker may be ending now. */
 bool shares_make_room(struct shares_conn *conn, enum shares_pool pool, size_t n);
+
+/* It was refused for a reason that is this pool's, though the pool had room. */
+void shares_note_refused(struct shares_conn *conn, enum shares_pool pool);
 
 bool shares_same_client(const struct shares_conn *a, const struct shares_conn *b);
 

@@ -12,6 +12,8 @@ static const char *const hints[] = {
     [SHARES_CALLS] = "see belfryctl top --clients; more: --max-calls, --client-share",
     [SHARES_CALL_BYTES] = "see belfryctl top --clients; more: --memory-bytes, --client-share",
     [SHARES_LISTS] = "see belfryctl top --clients; more: --workers, --client-share",
+    [SHARES_WATCH_BYTES] = "see belfryctl top --clients; more: --memory-bytes, --client-share",
+    [SHARES_LIST_BYTES] = "see belfryctl top --clients; more: --memory-bytes, --client-share",
 };
 static_assert(sizeof(hints) / sizeof(hints[0]) == SHARES_N, "one for each pool");
 

@@ -36,7 +36,11 @@
     "refused or ended in the last minute in 1 of 2 workers; 55 % of 2260 in use; 10.0.0.9 holds most, 55 " \
     "%\"},\"call_bytes\":{\"used\":1270,\"limit\":2270,\"refused\":1272,\"ended\":1273,\"largest\":1274," \
     "\"client\":\"10.0.0.9\"},\"lists\":{\"used\":1280,\"limit\":2280,\"refused\":1282,\"ended\":1283," \
-    "\"largest\":1284,\"client\":\"10.0.0.9\"}},"
+    "\"largest\":1284,\"client\":\"10.0.0.9\"},\"watch_bytes\":{\"used\":1290,\"limit\":2290,\"refused\":1292," \
+    "\"ended\":1293,\"largest\":1294," \
+    "\"client\":\"10.0.0.9\"},\"list_bytes\":{\"used\":1300,\"limit\":2300,\"refused\":1302,\"ended\":1303," \
+    "\"largest\":1304," \
+    "\"client\":\"10.0.0.9\"}},"
 
 #define NUMBERS_JSON_CHECKS \
     "\"summary\":{\"checks\":[{\"name\":\"upstream\",\"ok\":true},{\"name\":\"lag\",\"ok\":false," \
@@ -116,7 +120,11 @@
     "\"largest\":1254,\"client\":\"10.0.0.9\"},\"calls\":{\"used\":1260,\"limit\":2260,\"refused\":1262," \
     "\"ended\":1263,\"largest\":1264,\"client\":\"10.0.0.9\"},\"call_bytes\":{\"used\":1270,\"limit\":2270," \
     "\"refused\":1272,\"ended\":1273,\"largest\":1274,\"client\":\"10.0.0.9\"},\"lists\":{\"used\":1280," \
-    "\"limit\":2280,\"refused\":1282,\"ended\":1283,\"largest\":1284,\"client\":\"10.0.0.9\"}}," \
+    "\"limit\":2280,\"refused\":1282,\"ended\":1283,\"largest\":1284,\"client\":\"10.0.0.9\"}," \
+    "\"watch_bytes\":{\"used\":1290,\"limit\":2290,\"refused\":1292,\"ended\":1293,\"largest\":1294," \
+    "\"client\":\"10.0.0.9\"},\"list_bytes\":{\"used\":1300,\"limit\":2300,\"refused\":1302,\"ended\":1303," \
+    "\"largest\":1304," \
+    "\"client\":\"10.0.0.9\"}}," \
     "\"relay\":{\"running\":1300,\"relayed\":1301,\"refused\":1302,\"failed\":1303,\"bytes_up\":1304," \
     "\"bytes_down\":1305,\"inquiries\":1306,\"inquiries_relayed\":1307}," \
     "\"reads\":{\"replica_linearizable\":1310,\"replica_serializable\":1311,\"upstream_linearizable\":1312," \

@@ -99,7 +99,10 @@ enum belfry_err clients_parse(struct belfry_bytes query, struct clients_query *o
 
 static size_t memory_of(const struct client_row *row)
 {
-    return row->held[SHARES_MEMORY] + row->held[SHARES_REQUESTS] + row->held[SHARES_CALL_BYTES];
+    size_t sum = 0;
+    for (enum shares_pool pool = 0; pool < SHARES_N; pool++)
+        sum += shares_pool_is_bytes(pool) ? row->held[pool] : 0;
+    return sum;
 }
 
 static void rank_row(struct client_row *row, enum clients_sort sort)

@@ -317,7 +317,7 @@ static const struct pool_metric {
     size_t offset; /* of a uint64_t in pool_numbers */
 } pool_metrics[] = {
     {"belfry_pool_used", GAUGE,
-     "What clients hold of each pool: bytes of memory, requests and call_bytes; else a number.",
+     "What clients hold of each pool: bytes of memory, requests and those named so; else a number.",
      offsetof(struct pool_numbers, used)},
     {"belfry_pool_limit", GAUGE, "The most that clients may hold of each pool; 0: no limit.",
      offsetof(struct pool_numbers, limit)},

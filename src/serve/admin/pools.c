@@ -76,11 +76,6 @@ void pools_gather(const struct tier_numbers *numbers, enum shares_pool pool, str
 
 /* ---- trouble ---- */
 
-static bool is_in_bytes(enum shares_pool pool)
-{
-    return pool == SHARES_MEMORY || pool == SHARES_REQUESTS || pool == SHARES_CALL_BYTES;
-}
-
 static const char *amount(enum shares_pool pool, uint64_t n, char out[AMOUNT])
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
@@ -88,7 +83,7 @@ static const char *amount(enum shares_pool pool, uint64_t n, char out[AMOUNT])
     size_t unit = 0;
     for (; value >= 1024 && unit + 1 < sizeof(units) / sizeof(units[0]); unit++)
         value /= 1024;
-    if (is_in_bytes(pool))
+    if (shares_pool_is_bytes(pool))
         snprintf(out, AMOUNT, "%.4g %s", value, units[unit]);
     else
         snprintf(out, AMOUNT, "%" PRIu64, n);

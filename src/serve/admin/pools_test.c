@@ -177,7 +177,7 @@ static void all_workers_together_are_written_with_their_trouble(void **state)
     assert_non_null(strstr((char *)buf.data,
                            "\"lists\":{\"used\":7,\"limit\":7,\"refused\":3,\"ended\":2,\"largest\":6,"
                            "\"client\":\"10.0.0.9\",\"trouble\":\"lists is full in 1 of 3 workers: 100 % of 7 in use; "
-                           "10.0.0.9 holds most, 85 %\"}}}"));
+                           "10.0.0.9 holds most, 85 %\"}"));
     belfry_buf_fini(&buf);
 }
 

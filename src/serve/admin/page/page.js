@@ -130,7 +130,7 @@ function showHealth() {
 
 /* ---- pools, rejections ---- */
 
-const inBytes = ["memory", "requests", "call_bytes"];
+const inBytes = ["memory", "requests", "call_bytes", "watch_bytes", "list_bytes"];
 
 function meter(used, limit) {
   const share = limit > 0 ? Math.min(100, 100 * used / limit) : 0;
