@@ -287,7 +287,7 @@ static void finish(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct rights_opts opts = {.period_ms = PERIOD, .seed = size, .bytes_max = 1 << 20, .claim_bytes = 100};
+    struct rights_opts opts = {.period_ms = PERIOD, .seed = size, .idle_max = 1 << 20, .claim_bytes = 100};
     table = (struct table){.now = 1000000};
     if (rights_create(&opts, &table.rights) != BELFRY_OK)
         abort();

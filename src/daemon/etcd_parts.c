@@ -19,7 +19,7 @@
 #define RESPONSE_REVS  1000
 #define AUTH_LOOK_MS   1000 /* between two looks whether auth is on upstream */
 #define AUTH_WAIT_MS   50   /* while that is being asked */
-#define RIGHTS_SHARE   4    /* rights a quarter */
+#define RIGHTS_SHARE   16   /* answers about rights that no watch holds: a sixteenth */
 
 struct etcd_parts {
     struct worker_parts parts;
@@ -354,7 +354,7 @@ static enum belfry_err create_upstream_side(struct etcd_parts *t, uv_loop_t *loo
                                  .loop = loop,
                                  .n_members = opts->n_upstream,
                                  .period_ms = opts->rights_period_ms,
-                                 .bytes_max = opts->memory_max / RIGHTS_SHARE,
+                                 .idle_max = opts->memory_max / RIGHTS_SHARE,
                                  .seed = opts->seed,
                                  .answers = opts->answers,
                                  .log = opts->log_lines};

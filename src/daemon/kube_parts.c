@@ -22,7 +22,7 @@
 #define FRAGMENT_BYTES (2 * 1024 * 1024)
 #define RESPONSE_BYTES (1024 * 1024)
 #define RESPONSE_REVS  1000
-#define RIGHTS_SHARE   4     /* rights a quarter */
+#define RIGHTS_SHARE   16    /* answers about rights that no watch holds: a sixteenth */
 #define PERIOD_MOST_MS 10000 /* of rights in front of Kubernetes */
 
 /* One resource on this worker. */
@@ -510,7 +510,7 @@ static enum belfry_err create_permit(struct kube_parts *t, uv_loop_t *loop)
                                  .asker = err == BELFRY_OK ? reviews_asker(t->reviews) : NULL,
                                  .n_members = t->opts.upstream->n,
                                  .period_ms = period_ms,
-                                 .bytes_max = t->opts.memory_max / RIGHTS_SHARE,
+                                 .idle_max = t->opts.memory_max / RIGHTS_SHARE,
                                  .seed = t->opts.seed,
                                  .answers = t->opts.answers,
                                  .log = t->opts.log};

@@ -38,7 +38,7 @@ struct asker {
 static void ask(struct asker *asker, struct rights_who who, const char *prefix, const char *end, size_t n)
 {
     bool granted;
-    assert_int_equal(rights_create(&(struct rights_opts){.period_ms = PERIOD, .bytes_max = 1 << 20}, &asker->rights),
+    assert_int_equal(rights_create(&(struct rights_opts){.period_ms = PERIOD, .idle_max = 1 << 20}, &asker->rights),
                      BELFRY_OK);
     asker->n = n;
     for (size_t i = 0; i < n; i++) {

@@ -153,6 +153,7 @@ struct identity identity_read(const struct exchange *x, const struct exchange_he
         identity = read_who(conn, head, dialect);
     identity.rights = policy != NULL ? policy->rights : LISTEN_RIGHTS_ASKED;
     identity.source = (struct lanes_source){conn->id, shares_source(&conn->share)};
+    identity.share = exchange_share(x);
     return identity;
 }
 

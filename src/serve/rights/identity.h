@@ -44,7 +44,8 @@ struct identity {
     bool accepted;             /* TOKEN: upstream, with auth on, has accepted it */
     uint32_t tag;              /* TOKEN */
     struct lanes_source source;
-    struct belfry_bytes text; /* TOKEN: the token, which may be empty; CERT: the name */
+    struct shares_conn *share; /* of the connection that it came by, which outlives it; NULL: of none */
+    struct belfry_bytes text;  /* TOKEN: the token, which may be empty; CERT: the name */
 };
 
 enum identity_dialect { IDENTITY_OF_GRPC, IDENTITY_OF_KUBE };

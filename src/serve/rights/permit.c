@@ -625,11 +625,12 @@ static enum listen_rights permit_rights(const struct permit *permit, const struc
 static struct rights_who who_of(const struct identity *who, enum listen_rights rights)
 {
     if (who->kind == IDENTITY_CERT && rights != LISTEN_RIGHTS_OPEN)
-        return (struct rights_who){CREDENTIAL_USER, who->text, who->source};
+        return (struct rights_who){CREDENTIAL_USER, who->text, who->source, who->share};
     if (who->kind != IDENTITY_TOKEN)
         return (struct rights_who){.kind = CREDENTIAL_NONE};
     bool is_token = who->field == IDENTITY_FIELD_TOKEN;
-    return (struct rights_who){is_token ? CREDENTIAL_TOKEN : CREDENTIAL_AUTHORIZATION, who->text, who->source};
+    return (struct rights_who){is_token ? CREDENTIAL_TOKEN : CREDENTIAL_AUTHORIZATION, who->text, who->source,
+                               who->share};
 }
 
 static enum belfry_err permit_question_wait_for_auth(struct permit_question *question, struct rights_who who,
@@ -644,7 +645,7 @@ static enum belfry_err permit_question_wait_for_auth(struct permit_question *que
         return BELFRY_ERR_NOMEM;
     char *to = subject->text;
     *subject = (struct permit_subject){.rights = rights, .bytes = bytes};
-    subject->who = (struct rights_who){who.kind, belfry_pack(&to, who.secret), who.source};
+    subject->who = (struct rights_who){who.kind, belfry_pack(&to, who.secret), who.source, who.share};
     subject->range = (struct rights_range){belfry_pack(&to, range.key), belfry_pack(&to, range.end)};
     question->subject = subject;
     permit->bytes += bytes;
@@ -839,7 +840,7 @@ enum belfry_err permit_create(const struct permit_opts *opts, struct permit **ou
     struct rights_opts rights = {.period_ms = permit->opts.period_ms - permit->opts.period_ms / MARGIN,
                                  .seed = opts->seed,
                                  .hash_key = belfry_hash_key_draw(),
-                                 .bytes_max = opts->bytes_max > 0 ? opts->bytes_max : PERMIT_KEPT_BYTES,
+                                 .idle_max = opts->idle_max > 0 ? opts->idle_max : PERMIT_IDLE_BYTES,
                                  .claim_bytes = sizeof(struct permit_question) + PERMIT_HOLDER,
                                  .renews_late = opts->asker != NULL};
     enum belfry_err err = rights_create(&rights, &permit->rights);

@@ -41,8 +41,9 @@
 #define PERMIT_TIMEOUT_MS 5000
 #define PERMIT_QUESTIONS  100000             /* that wait for an answer at once */
 #define PERMIT_BYTES      (32 * 1024 * 1024) /* of keys and tokens of those that wait until it is known if auth is on */
-#define PERMIT_KEPT_BYTES (256 * 1024 * 1024) /* of rights_stats.bytes, unless bytes_max says otherwise */
-#define PERMIT_HOLDER     96                  /* bytes that a question counts for, besides its own: its asker's */
+#define PERMIT_IDLE_BYTES (16 * 1024 * 1024) /* of rights_stats.idle_bytes, unless idle_max says otherwise */
+#define PERMIT_HOLD_BYTES 1024 /* about what a held question and its part of the table count for, without keys */
+#define PERMIT_HOLDER     96   /* bytes that a question counts for, besides its own: its asker's */
 #define PERMIT_PERIOD_MS  10000
 #define PERMIT_LISTENERS  204 /* a service of each of 200 followed resources, and those of etcd's dialects */
 
@@ -113,7 +114,7 @@ struct permit_opts {
     struct vouch *vouch; /* for users of client certificates; outlives it; NULL: they are refused */
     size_t n_members;    /* endpoints of the uplink; 0: one */
     uint64_t period_ms;  /* 0: PERMIT_PERIOD_MS, and at most that with an asker */
-    size_t bytes_max;    /* of rights_stats.bytes; 0: PERMIT_KEPT_BYTES */
+    size_t idle_max;     /* of rights_stats.idle_bytes; 0: PERMIT_IDLE_BYTES */
     uint64_t seed;
     struct answers *answers; /* of all workers (answers.h); outlives it. NULL: none */
     const struct belfry_log *log;
@@ -139,7 +140,8 @@ void permit_cut_off(struct permit *permit, uint64_t heard_ms);
 void permit_reach(struct permit *permit);
 
 /* Asks once. Everything is copied. An answer that is younger than a period is used again. Errors: BELFRY_ERR_NOMEM,
- * BELFRY_ERR_LIMIT (too many questions wait). */
+ * BELFRY_ERR_LIMIT (too many questions wait), BELFRY_ERR_REFUSED (what the client of `who` may hold is used up:
+ * SHARES_WATCH_BYTES). */
 BELFRY_NODISCARD enum belfry_err permit_ask(struct permit *permit, const struct identity *who, struct belfry_bytes key,
                                             struct belfry_bytes range_end, uint64_t now_ms, permit_fn fn, void *user,
                                             struct permit_question **out);

@@ -21,6 +21,7 @@
 
 #define RETRY_MS     100  /* after the first question without an answer; doubled up to */
 #define RETRY_MAX_MS 2000 /* this */
+#define IDLE_LOOK    256  /* answers that nobody keeps, looked at each time: more than an answer can add */
 #define FIRST_PART   8    /* a connection has less than one of so many free places for first questions */
 
 /* Percent of a period. */
@@ -41,6 +42,8 @@ struct warrant {
     struct belfry_map_node by_range;  /* of rights.warrants */
     struct belfry_list node;          /* of its bearer's rest or to_ask, or of the question's */
     struct belfry_list waiting, kept; /* claims */
+    struct rights_claim *payer;       /* the claim whose connection it counts to; NULL: it has no claim */
+    struct belfry_list of_payer;      /* of its bearer's paid, or of rights.idle */
     enum warrant_state state;         /* moved by warrant_move_to() alone */
     bool asked;                       /* in the question under way */
     bool below;                       /* a tier below has received the answer */
@@ -57,6 +60,7 @@ struct bearer {
     struct lane *lane;                /* of rights.first */
     struct belfry_list parties;
     struct belfry_list rest, to_ask; /* warrants */
+    struct belfry_list paid;         /* warrants with a claim: the bearer counts to the payer of the first */
     struct rights_question question;
     bool asking; /* the question is under way */
     bool paused, is_old;
@@ -83,6 +87,7 @@ struct rights {
     struct belfry_list settled;   /* claims */
     struct belfry_list news;      /* parties */
     struct belfry_list abandoned; /* bearers, by `ready` */
+    struct belfry_list idle;      /* warrants without a claim, the first to be dropped first */
     size_t batch_limit;           /* RIGHTS_BATCH, or what upstream allows */
     uint64_t numbers;
     struct rights_stats stats;
@@ -261,11 +266,53 @@ static bool warrant_is_older(const struct warrant *warrant, uint64_t age_ms, uin
     return !warrant_is_good(warrant, now) || now - warrant_since(warrant) > age_ms;
 }
 
+/* ---- who pays ---- */
+
+/* What counts to the claim's connection, or to nobody's (NULL), changes. */
+static void rights_count(struct rights *rights, const struct rights_claim *claim, size_t before, size_t after)
+{
+    if (claim == NULL)
+        rights->stats.idle_bytes += after - before; /* may fall: the sum is right all the same */
+    else if (claim->share != NULL)
+        shares_count(claim->share, SHARES_WATCH_BYTES, before, after);
+}
+
+/* The claim that the bearer counts to; NULL: it has none. */
+static struct rights_claim *bearer_payer(const struct bearer *bearer)
+{
+    return belfry_list_empty(&bearer->paid) ? NULL
+                                            : belfry_container(bearer->paid.next, struct warrant, of_payer)->payer;
+}
+
+static void warrant_set_payer(struct warrant *warrant, struct rights_claim *payer)
+{
+    struct bearer *bearer = warrant->bearer;
+    struct rights *rights = bearer->rights;
+    rights_count(rights, bearer_payer(bearer), bearer->bytes, 0);
+    rights_count(rights, warrant->payer, warrant->bytes, 0);
+    belfry_list_remove(&warrant->of_payer);
+    belfry_list_append(payer != NULL ? &bearer->paid : &rights->idle, &warrant->of_payer);
+    warrant->payer = payer;
+    rights_count(rights, payer, 0, warrant->bytes);
+    rights_count(rights, bearer_payer(bearer), 0, bearer->bytes);
+}
+
+/* A claim has come or gone. */
+static void warrant_find_payer(struct warrant *warrant, const struct rights_claim *gone)
+{
+    struct belfry_list *of = belfry_list_empty(&warrant->kept) ? &warrant->waiting : &warrant->kept;
+    if (warrant->payer == NULL || warrant->payer == gone)
+        warrant_set_payer(warrant,
+                          belfry_list_empty(of) ? NULL : belfry_container(of->next, struct rights_claim, node));
+}
+
 static void warrant_free(struct warrant *warrant)
 {
     struct bearer *bearer = warrant->bearer;
     struct rights *rights = bearer->rights;
-    assert(!warrant_is_wanted(warrant));
+    assert(!warrant_is_wanted(warrant) && warrant->payer == NULL);
+    belfry_list_remove(&warrant->of_payer);
+    rights_count(rights, NULL, warrant->bytes, 0);
     belfry_list_remove(&warrant->node);
     belfry_map_remove(&rights->warrants, &warrant->by_range);
     bearer->n_warrants--;
@@ -293,17 +340,16 @@ static struct warrant *warrant_find(const struct rights *rights, const struct be
     return NULL;
 }
 
-static bool rights_has_room(const struct rights *rights, size_t bytes)
+static size_t warrant_bytes(struct rights_range range)
 {
-    size_t used = rights->stats.bytes, max = rights->opts.bytes_max;
-    return used <= max && bytes <= max - used;
+    return sizeof(struct warrant) + range.key.len + range.end.len;
 }
 
 static enum belfry_err warrant_create(struct rights *rights, struct bearer *bearer, struct rights_range range,
                                       struct warrant **out)
 {
-    size_t bytes = sizeof(struct warrant) + range.key.len + range.end.len;
-    if (!rights_has_room(rights, bytes) || bearer->n_warrants >= RIGHTS_PER_BEARER)
+    size_t bytes = warrant_bytes(range);
+    if (bearer->n_warrants >= RIGHTS_PER_BEARER)
         return BELFRY_ERR_LIMIT;
     struct warrant *warrant = malloc(bytes);
     if (warrant == NULL)
@@ -315,6 +361,9 @@ static enum belfry_err warrant_create(struct rights *rights, struct bearer *bear
     belfry_list_init(&warrant->waiting);
     belfry_list_init(&warrant->kept);
     belfry_list_init(&warrant->node);
+    belfry_list_init(&warrant->of_payer);
+    belfry_list_append(&rights->idle, &warrant->of_payer);
+    rights_count(rights, NULL, 0, bytes);
     belfry_list_append(&bearer->rest, &warrant->node);
     belfry_map_add(&rights->warrants, warrant_hash(rights, bearer, range), &warrant->by_range);
     bearer->n_warrants++;
@@ -347,8 +396,6 @@ static struct bearer *bearer_find(const struct rights *rights, struct rights_who
 static enum belfry_err bearer_create(struct rights *rights, struct rights_who who, struct bearer **out)
 {
     size_t bytes = sizeof(struct bearer) + who.secret.len;
-    if (!rights_has_room(rights, bytes))
-        return BELFRY_ERR_LIMIT;
     struct bearer *bearer = malloc(bytes);
     if (bearer == NULL)
         return BELFRY_ERR_NOMEM;
@@ -364,15 +411,18 @@ static enum belfry_err bearer_create(struct rights *rights, struct rights_who wh
     char *to = bearer->secret;
     bearer->question.who = who;
     bearer->question.who.secret = belfry_pack(&to, who.secret);
+    bearer->question.who.share = NULL;      /* it may outlive the connection that it came by */
     bearer->question.turn = bearer->number; /* first questions go to all members, too */
     belfry_list_init(&bearer->question.warrants);
     belfry_list_init(&bearer->ready);
     belfry_list_init(&bearer->parties);
     belfry_list_init(&bearer->rest);
     belfry_list_init(&bearer->to_ask);
+    belfry_list_init(&bearer->paid);
     belfry_map_add(&rights->bearers, bearer_hash(rights, who), &bearer->by_secret);
     rights->stats.bearers++;
     rights->stats.bytes += bytes;
+    rights_count(rights, NULL, 0, bytes);
     *out = bearer;
     return BELFRY_OK;
 }
@@ -387,6 +437,7 @@ static void bearer_free(struct bearer *bearer)
     belfry_map_remove(&rights->bearers, &bearer->by_secret);
     rights->stats.bearers--;
     rights->stats.bytes -= bearer->bytes;
+    rights_count(rights, NULL, bearer->bytes, 0);
     explicit_bzero(bearer->secret, bearer->question.who.secret.len);
     free(bearer);
 }
@@ -521,11 +572,13 @@ static void claim_attach(struct rights_claim *claim, struct warrant *warrant)
     struct rights *rights = warrant->bearer->rights;
     claim->warrant = warrant;
     rights->stats.bytes += rights->opts.claim_bytes;
+    rights_count(rights, claim, 0, rights->opts.claim_bytes);
 }
 
 static void claim_detach(struct rights_claim *claim)
 {
-    struct bearer *bearer = claim->warrant->bearer;
+    struct warrant *warrant = claim->warrant;
+    struct bearer *bearer = warrant->bearer;
     struct rights_stats *stats = &bearer->rights->stats;
     if (claim->waits) {
         stats->waiting--;
@@ -536,12 +589,15 @@ static void claim_detach(struct rights_claim *claim)
     stats->bytes -= bearer->rights->opts.claim_bytes;
     belfry_list_remove(&claim->node);
     claim->warrant = NULL;
+    rights_count(bearer->rights, claim, bearer->rights->opts.claim_bytes, 0);
+    warrant_find_payer(warrant, claim);
 }
 
 static void claim_keep(struct rights_claim *claim)
 {
     struct bearer *bearer = claim->warrant->bearer;
     belfry_list_append(&claim->warrant->kept, &claim->node);
+    warrant_find_payer(claim->warrant, NULL);
     claim->waits = false;
     bearer->n_kept++;
     bearer->rights->stats.kept++;
@@ -607,6 +663,7 @@ static void claim_wait(struct rights_claim *claim, struct warrant *warrant, uint
     struct rights *rights = bearer->rights;
     belfry_list_append(&warrant->waiting, &claim->node);
     claim_attach(claim, warrant);
+    warrant_find_payer(warrant, NULL);
     claim->waits = true;
     rights->stats.waiting++;
     if (warrant->asked)
@@ -619,14 +676,29 @@ static void claim_wait(struct rights_claim *claim, struct warrant *warrant, uint
         bearer_begin_round(bearer, apart, now); /* a tier below renews: all are asked for together */
 }
 
+/* May its client hold what the claim, and what it needs of the table, costs? */
+static bool claim_has_room(const struct rights *rights, struct rights_who who, struct rights_range range,
+                           const struct rights_claim *claim, uint64_t now)
+{
+    const struct bearer *bearer = bearer_find(rights, who);
+    const struct warrant *warrant = bearer == NULL ? NULL : warrant_find(rights, bearer, range);
+    bool is_known = warrant != NULL && !warrant_is_older(warrant, claim->within_ms, now) && !bearer->is_old;
+    if (claim->share == NULL || (is_known && claim->use != RIGHTS_KEPT))
+        return true;
+    size_t bytes = rights->opts.claim_bytes;
+    bytes += warrant == NULL || warrant->payer == NULL ? warrant_bytes(range) : 0;
+    bytes += bearer == NULL || bearer_payer(bearer) == NULL ? sizeof(*bearer) + who.secret.len : 0;
+    return shares_make_room(claim->share, SHARES_WATCH_BYTES, bytes);
+}
+
 static enum belfry_err claim_open(struct rights *rights, struct rights_who who, struct rights_range range,
                                   struct rights_claim *claim, uint64_t now, bool *out_granted)
 {
     struct warrant *warrant;
     belfry_list_init(&claim->node);
     belfry_list_init(&claim->news);
-    if (!rights_has_room(rights, rights->opts.claim_bytes))
-        return BELFRY_ERR_LIMIT;
+    if (!claim_has_room(rights, who, range, claim, now))
+        return BELFRY_ERR_REFUSED;
     enum belfry_err err = rights_find(rights, who, range, &warrant);
     if (err != BELFRY_OK)
         return err;
@@ -648,7 +720,7 @@ enum belfry_err rights_claim(struct rights *rights, struct rights_who who, struc
                              enum rights_use use, uint64_t now_ms, struct rights_claim *claim, bool *out_granted)
 {
     BELFRY_OWNER_CHECK(rights);
-    *claim = (struct rights_claim){.use = (uint8_t)use, .within_ms = rights->opts.period_ms};
+    *claim = (struct rights_claim){.use = (uint8_t)use, .share = who.share, .within_ms = rights->opts.period_ms};
     return claim_open(rights, who, range, claim, now_ms, out_granted);
 }
 
@@ -658,7 +730,7 @@ enum belfry_err rights_claim_below(struct rights *rights, struct rights_who who,
 {
     BELFRY_OWNER_CHECK(rights);
     within_ms = belfry_min_time(within_ms, rights_percent(rights, BELOW_MAX));
-    *claim = (struct rights_claim){.use = (uint8_t)use, .within_ms = within_ms};
+    *claim = (struct rights_claim){.use = (uint8_t)use, .share = who.share, .within_ms = within_ms};
     return claim_open(rights, who, range, claim, now_ms, out_granted);
 }
 
@@ -670,6 +742,24 @@ static bool bearer_is_abandoned(const struct bearer *bearer)
             return false;
     }
     return bearer->asking;
+}
+
+/* Drops the oldest answers that nobody keeps, while they have too many bytes. Those that are being asked for stay. */
+static void rights_trim_idle(struct rights *rights)
+{
+    for (size_t n = 0;
+         n < IDLE_LOOK && rights->stats.idle_bytes > rights->opts.idle_max && !belfry_list_empty(&rights->idle); n++) {
+        struct warrant *warrant = belfry_container(rights->idle.next, struct warrant, of_payer);
+        struct bearer *bearer = warrant->bearer;
+        belfry_list_remove(&warrant->of_payer);
+        belfry_list_append(&rights->idle, &warrant->of_payer);
+        if (warrant->asked)
+            continue;
+        warrant_free(warrant);
+        if (!bearer_free_if_idle(bearer) && belfry_list_empty(&bearer->to_ask) &&
+            !bearer_is_abandoned(bearer)) /* those wait in another list */
+            belfry_list_remove(&bearer->ready);
+    }
 }
 
 void rights_release(struct rights *rights, struct rights_claim *claim)
@@ -695,6 +785,7 @@ void rights_release(struct rights *rights, struct rights_claim *claim)
         if (!bearer_free_if_idle(bearer) && belfry_list_empty(&bearer->to_ask))
             belfry_list_remove(&bearer->ready);
     }
+    rights_trim_idle(rights);
 }
 
 uint64_t rights_claim_sent(const struct rights_claim *claim)
@@ -1033,9 +1124,9 @@ void rights_answer(struct rights *rights, struct rights_question *question, enum
     bearer_sweep(bearer, now_ms);
     bearer_count_until(bearer);
     bearer_set_paused(bearer, bearer->until_ms <= now_ms);
-    if (bearer_free_if_idle(bearer))
-        return;
-    bearer_queue(bearer, now_ms);
+    if (!bearer_free_if_idle(bearer))
+        bearer_queue(bearer, now_ms);
+    rights_trim_idle(rights);
 }
 
 /* ---- create and destroy ---- */
@@ -1055,6 +1146,7 @@ enum belfry_err rights_create(const struct rights_opts *opts, struct rights **ou
     belfry_list_init(&rights->settled);
     belfry_list_init(&rights->news);
     belfry_list_init(&rights->abandoned);
+    belfry_list_init(&rights->idle);
     BELFRY_OWNER_INIT(rights);
     *out = rights;
     return BELFRY_OK;

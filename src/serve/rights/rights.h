@@ -25,8 +25,11 @@
  * Nothing here depends on a punctual timer: rights_party_may() compares times.
  *
  * Thread: owner. Pure: questions, verdicts and events are taken from it; answers and the time are put in.
- * Memory: one allocation per bearer and per warrant; claims and parties are their holders', and claims are counted. A
- * warrant that nobody keeps is dropped when its time is up. At the bounds a claim is refused.
+ * Memory: one allocation per bearer and per warrant; claims and parties are their holders'. All of it counts as
+ * SHARES_WATCH_BYTES (shares.h) of the connections that claim: each claim for itself, and of the claims of a warrant
+ * one for the warrant. Of all claims of a bearer one counts for the bearer. When that claim ends, another takes over. A
+ * claim for which there is no room is refused. A warrant without a claim is an answer that is kept for the next one who
+ * asks. It is dropped when its time is up. Such answers have idle_max bytes; above it the oldest are dropped first.
  */
 #ifndef BELFRY_SERVE_RIGHTS_RIGHTS_H
 #define BELFRY_SERVE_RIGHTS_RIGHTS_H
@@ -40,6 +43,7 @@
 #include "base/hash.h"
 #include "base/list.h"
 #include "serve/rights/lanes.h"
+#include "server/shares.h"
 
 #define RIGHTS_BATCH       128         /* ranges of one question: etcd's own limit for a Txn */
 #define RIGHTS_BATCH_BYTES (48 * 1024) /* of their keys: a tier above reads a question of 64 KiB (inquiry.h) */
@@ -60,20 +64,21 @@ struct rights_range {
 /* Reads key and range_end of a request as etcd does; lent bytes, or constant ones. Equal ranges read the same. */
 struct rights_range rights_range_of(struct belfry_bytes key, struct belfry_bytes range_end);
 
-/* Whose right: bytes that upstream knows it by, and a kind of the caller's choice, which belongs to them. `source` is
- * no part of it: first questions of bearers that came by one source take turns with others (lanes.h), because a token
- * can make upstream hang until the deadline. */
+/* Whose right: bytes that upstream knows it by, and a kind of the caller's choice, which belongs to them. `source` and
+ * `share` are no part of it: first questions of bearers that came by one source take turns with others (lanes.h),
+ * because a token can make upstream hang until the deadline. */
 struct rights_who {
     unsigned kind;
     struct belfry_bytes secret;
     struct lanes_source source;
+    struct shares_conn *share; /* for what its claims cost; outlives them. NULL: nothing is counted */
 };
 
 struct rights_opts {
     uint64_t period_ms;
     uint64_t seed;
     struct belfry_hash_key hash_key;
-    size_t bytes_max;   /* of bearers, warrants and claims */
+    size_t idle_max;    /* bytes of what has no claim; 0: no answer is kept for the next one who asks */
     size_t claim_bytes; /* what a claim counts for, while it has a warrant: it and its holder */
     bool renews_late;   /* asks seldom; tiers below cannot be served then: their answers would be too old */
 };
@@ -102,7 +107,8 @@ enum rights_use {
 struct rights_claim {
     struct belfry_list node; /* of its warrant's */
     struct belfry_list news;
-    struct warrant *warrant; /* NULL: none */
+    struct warrant *warrant;   /* NULL: none */
+    struct shares_conn *share; /* NULL: nothing is counted */
     uint8_t use, verdict;
     bool waits;         /* it is not granted yet */
     uint64_t within_ms; /* BELOW: how old an answer may be */
@@ -110,7 +116,8 @@ struct rights_claim {
 };
 
 /* Claims a range. *out_granted: it is granted already, and stays so if it is kept. Otherwise a verdict will come from
- * rights_settled(). Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT. */
+ * rights_settled(). Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT (the bearer has RIGHTS_PER_BEARER warrants),
+ * BELFRY_ERR_REFUSED (what its connection's client may hold is used up). */
 BELFRY_NODISCARD enum belfry_err rights_claim(struct rights *rights, struct rights_who who, struct rights_range range,
                                               enum rights_use use, uint64_t now_ms, struct rights_claim *claim,
                                               bool *out_granted);
@@ -205,7 +212,8 @@ void rights_doubt(struct rights *rights, uint64_t now_ms);
 
 struct rights_stats {
     size_t bearers, warrants, kept, waiting, asking, paused, bytes; /* kept, waiting: claims; paused: bearers */
-    uint64_t questions, ranges;                                     /* ranges: of all questions */
+    size_t idle_bytes;          /* of bytes: bearers and warrants without a claim, which are nobody's */
+    uint64_t questions, ranges; /* ranges: of all questions */
     uint64_t allowed, forbidden, bad_tokens, old_tokens, silent, unreachable; /* answers */
     uint64_t pauses, denied;                                                  /* denied: kept claims */
 };

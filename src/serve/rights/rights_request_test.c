@@ -44,7 +44,7 @@ static void ask(size_t n, struct rights_claim *claims)
 {
     struct rights_who who = {.kind = 1, .secret = belfry_bytes_str("t")};
     bool granted;
-    assert_int_equal(rights_create(&(struct rights_opts){.period_ms = 1000, .bytes_max = 1 << 20}, &rights), BELFRY_OK);
+    assert_int_equal(rights_create(&(struct rights_opts){.period_ms = 1000, .idle_max = 1 << 20}, &rights), BELFRY_OK);
     for (size_t i = n; i-- > 0;) { /* the newest is asked first */
         char key[32];
         snprintf(key, sizeof(key), "key%zu", i);

@@ -16,6 +16,7 @@
 #include "base/rng.h"
 #include "core/key_range.h"
 #include "serve/rights/lanes.h"
+#include "support/fakeshares.h"
 #include "support/refuse.h"
 
 #define PERIOD      10000
@@ -96,11 +97,13 @@ struct client {
     size_t n;
 };
 
-static uint64_t source; /* that clients come by */
+static uint64_t source;             /* that clients come by */
+static struct shares_conn *account; /* that their claims count to; NULL: none */
 
 static struct rights_who who_is(const char *token)
 {
-    return (struct rights_who){.kind = 1, .secret = belfry_bytes_str(token), .source = {source, source}};
+    return (struct rights_who){
+        .kind = 1, .secret = belfry_bytes_str(token), .source = {source, source}, .share = account};
 }
 
 static void make_that_renews(bool late)
@@ -108,7 +111,7 @@ static void make_that_renews(bool late)
     upstream = (struct upstream){.allowed = {"a"}};
     now = 1000000;
     struct rights_opts opts = {
-        .period_ms = PERIOD, .seed = 7, .bytes_max = 1 << 26, .claim_bytes = CLAIM_BYTES, .renews_late = late};
+        .period_ms = PERIOD, .seed = 7, .idle_max = 1 << 26, .claim_bytes = CLAIM_BYTES, .renews_late = late};
     assert_int_equal(rights_create(&opts, &rights), BELFRY_OK);
 }
 
@@ -741,46 +744,175 @@ static void warrants_are_bounded_in_number_and_bytes(void **state)
     assert_int_equal(
         rights_claim(rights, who_is("t"), one_more, RIGHTS_KEPT, now, &claims[RIGHTS_PER_BEARER], &granted),
         BELFRY_ERR_LIMIT);
-    char *big = test_calloc(1, 1 << 26);
-    struct rights_who large = {.kind = 1, .secret = belfry_bytes_of(big, 1 << 26)};
-    assert_int_equal(rights_claim(rights, large, one_more, RIGHTS_KEPT, now, &claims[RIGHTS_PER_BEARER], &granted),
-                     BELFRY_ERR_LIMIT);
-    test_free(big);
     for (size_t i = 0; i < RIGHTS_PER_BEARER; i++)
         rights_release(rights, &claims[i]);
     quit(a);
     finish();
 }
 
-static void claims_are_counted_and_bounded_while_they_have_a_warrant(void **state)
+/* ---- who pays ---- */
+
+static struct fakeshares fake;
+static struct exchange_conn conns[2];
+
+static void open_accounts(size_t total, unsigned percent)
+{
+    fakeshares_init(&fake, SHARES_WATCH_BYTES, total, percent);
+    for (size_t i = 0; i < 2; i++) {
+        conns[i] = (struct exchange_conn){0};
+        fakeshares_join(&fake, &conns[i], i == 0 ? "10.0.0.1" : "10.0.0.2");
+    }
+}
+
+static size_t paid_by(size_t i)
+{
+    return conns[i].share.held[SHARES_WATCH_BYTES];
+}
+
+/* Every byte of the table is somebody's, or idle. */
+static void assert_all_is_paid(void)
+{
+    assert_int_equal(counted().bytes, paid_by(0) + paid_by(1) + counted().idle_bytes);
+}
+
+static void close_accounts(void)
+{
+    account = NULL;
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(paid_by(i), 0);
+        shares_leave(&conns[i].share);
+    }
+    shares_fini(&fake.shares);
+}
+
+static enum belfry_err claim_by(size_t who, const char *key, enum rights_use use, struct rights_claim *claim,
+                                bool *granted)
+{
+    account = &conns[who].share;
+    return rights_claim(rights, who_is("t"), rights_range_of(belfry_bytes_str(key), (struct belfry_bytes){0}), use, now,
+                        claim, granted);
+}
+
+static void claims_count_to_their_connections_and_one_of_them_for_the_warrant(void **state)
+{
+    (void)state;
+    make();
+    open_accounts(1 << 20, 100);
+    struct rights_claim first, second, third, once;
+    bool granted;
+    assert_int_equal(claim_by(0, "a", RIGHTS_KEPT, &first, &granted), BELFRY_OK);
+    size_t whole = paid_by(0);
+    assert_true(whole > CLAIM_BYTES && whole == counted().bytes); /* it, the warrant and the bearer */
+    assert_int_equal(claim_by(1, "a", RIGHTS_KEPT, &second, &granted), BELFRY_OK);
+    assert_int_equal(paid_by(1), CLAIM_BYTES); /* the other pays for both */
+    assert_int_equal(claim_by(1, "a2", RIGHTS_KEPT, &third, &granted), BELFRY_OK);
+    assert_all_is_paid();
+    serve(); /* who pays may change when claims are granted, not how much is paid */
+    assert_all_is_paid();
+
+    rights_release(rights, &first); /* the second takes over */
+    assert_int_equal(paid_by(0), 0);
+    assert_all_is_paid();
+    rights_release(rights, &second); /* the answer is kept for the next one who asks, at nobody's cost */
+    assert_true(counted().idle_bytes > 0);
+    assert_all_is_paid();
+    assert_int_equal(claim_by(0, "a", RIGHTS_ONCE, &once, &granted), BELFRY_OK);
+    assert_true(granted && paid_by(0) == 0);
+    assert_int_equal(claim_by(0, "a", RIGHTS_KEPT, &first, &granted), BELFRY_OK);
+    assert_true(granted && paid_by(0) > CLAIM_BYTES && counted().idle_bytes == 0);
+    assert_all_is_paid();
+    rights_release(rights, &third);
+    rights_release(rights, &first);
+    close_accounts();
+    finish();
+}
+
+static void a_claim_beyond_the_share_of_its_client_is_refused(void **state)
+{
+    (void)state;
+    make();
+    static struct rights_claim claims[100];
+    static char keys[100][1000];
+    struct rights_claim other;
+    bool granted;
+    size_t n = 0;
+    open_accounts(100000, 50);
+    for (; n < 100; n++) {
+        memset(keys[n], 'a', sizeof(keys[n]) - 1);
+        keys[n][1] = (char)('0' + n / 10);
+        keys[n][2] = (char)('0' + n % 10);
+        if (claim_by(0, keys[n], RIGHTS_KEPT, &claims[n], &granted) != BELFRY_OK)
+            break;
+    }
+    assert_in_range(n, 25, 45);
+    assert_int_equal(claim_by(0, keys[n], RIGHTS_KEPT, &claims[n], &granted), BELFRY_ERR_REFUSED);
+    assert_in_range(paid_by(0), 45000, 50000);
+    assert_int_equal(fake.shares.pools[SHARES_WATCH_BYTES].refused, 2);
+    assert_all_is_paid();
+    assert_int_equal(claim_by(1, "a", RIGHTS_KEPT, &other, &granted), BELFRY_OK); /* there is room for others */
+    serve();
+    assert_all_is_paid();
+    rights_release(rights, &other);
+    while (n > 0)
+        rights_release(rights, &claims[--n]);
+    close_accounts();
+    finish();
+}
+
+static void a_claim_that_is_refused_by_upstream_is_paid_back(void **state)
+{
+    (void)state;
+    make();
+    open_accounts(1 << 20, 100);
+    struct rights_claim claims[3];
+    bool granted;
+    assert_int_equal(claim_by(0, "x", RIGHTS_KEPT, &claims[0], &granted), BELFRY_OK);
+    assert_int_equal(claim_by(0, "a", RIGHTS_KEPT, &claims[1], &granted), BELFRY_OK);
+    assert_int_equal(claim_by(1, "x", RIGHTS_ONCE, &claims[2], &granted), BELFRY_OK);
+    serve();
+    assert_int_equal(paid_by(1), 0);
+    assert_int_equal(paid_by(0), counted().bytes);
+    upstream.allowed[0] = "x"; /* what was granted is forbidden later */
+    pass(now + PERIOD);
+    assert_int_equal(paid_by(0), 0);
+    assert_int_equal(paid_by(1), 0);
+    for (size_t i = 0; i < 3; i++)
+        rights_release(rights, &claims[i]);
+    while (rights_settled(rights) != NULL)
+        ;
+    close_accounts();
+    finish();
+}
+
+static void answers_that_nobody_keeps_are_dropped_above_their_bound(void **state)
 {
     (void)state;
     make();
     rights_destroy(rights);
-    struct rights_opts opts = {.period_ms = PERIOD, .bytes_max = 10 * CLAIM_BYTES, .claim_bytes = CLAIM_BYTES};
+    struct rights_opts opts = {.period_ms = PERIOD, .idle_max = 4000, .claim_bytes = CLAIM_BYTES};
     assert_int_equal(rights_create(&opts, &rights), BELFRY_OK);
-    struct rights_range range = rights_range_of(belfry_bytes_str("a"), (struct belfry_bytes){0});
-    struct rights_claim claims[20], once;
+    struct rights_claim kept, once;
     bool granted;
-    size_t n = 0;
-    enum belfry_err err = BELFRY_OK;
-    while (err == BELFRY_OK && n < 20)
-        err = rights_claim(rights, who_is("t"), range, RIGHTS_KEPT, now, &claims[n++], &granted);
-    assert_int_equal(err, BELFRY_ERR_LIMIT);
-    n--;
-    assert_in_range(n, 5, 9);
-    rights_release(rights, &claims[--n]);
-    size_t bytes = counted().bytes;
-    assert_int_equal(rights_claim(rights, who_is("t"), range, RIGHTS_KEPT, now, &claims[n++], &granted), BELFRY_OK);
-    assert_int_equal(counted().bytes, bytes + CLAIM_BYTES);
-    serve();
-    assert_int_equal(counted().bytes, bytes + CLAIM_BYTES); /* granted, and kept */
-    rights_release(rights, &claims[--n]);
-    assert_int_equal(rights_claim(rights, who_is("t"), range, RIGHTS_ONCE, now, &once, &granted), BELFRY_OK);
-    assert_true(granted);
-    assert_int_equal(counted().bytes, bytes); /* it was answered, and has no warrant */
-    while (n > 0)
-        rights_release(rights, &claims[--n]);
+    assert_int_equal(claim_by(0, "a", RIGHTS_KEPT, &kept, &granted), BELFRY_OK);
+    for (int i = 0; i < 200; i++) {
+        char key[16];
+        snprintf(key, sizeof(key), "a%d", i);
+        assert_int_equal(claim_by(0, key, RIGHTS_ONCE, &once, &granted), BELFRY_OK);
+        serve();
+        while (rights_settled(rights) != NULL)
+            ;
+        assert_true(counted().idle_bytes <= 4000);
+    }
+    assert_in_range(counted().warrants, 5, 30);
+    assert_int_equal(claim_by(0, "a199", RIGHTS_ONCE, &once, &granted), BELFRY_OK);
+    assert_true(granted); /* the newest is still there */
+    assert_int_equal(claim_by(0, "a0", RIGHTS_ONCE, &once, &granted), BELFRY_OK);
+    assert_false(granted); /* the oldest is not */
+    rights_release(rights, &once);
+    assert_int_equal(claim_by(0, "a", RIGHTS_ONCE, &once, &granted), BELFRY_OK);
+    assert_true(granted); /* what is kept is not dropped */
+    rights_release(rights, &kept);
+    account = NULL;
     finish();
 }
 
@@ -965,7 +1097,7 @@ static void verdicts_agree_with_a_model_that_looks_at_every_key(void **state)
 
 static enum belfry_err scenario(void)
 {
-    struct rights_opts opts = {.period_ms = PERIOD, .bytes_max = 1 << 20};
+    struct rights_opts opts = {.period_ms = PERIOD, .idle_max = 1 << 20};
     struct rights_claim one = {0}, two = {0};
     struct rights_party party = {0};
     bool granted;
@@ -1019,7 +1151,10 @@ int main(void)
         cmocka_unit_test(an_upstream_with_a_lower_limit_is_asked_for_fewer_at_a_time),
         cmocka_unit_test(a_question_that_nobody_waits_for_is_abandoned),
         cmocka_unit_test(warrants_are_bounded_in_number_and_bytes),
-        cmocka_unit_test(claims_are_counted_and_bounded_while_they_have_a_warrant),
+        cmocka_unit_test(claims_count_to_their_connections_and_one_of_them_for_the_warrant),
+        cmocka_unit_test(a_claim_beyond_the_share_of_its_client_is_refused),
+        cmocka_unit_test(a_claim_that_is_refused_by_upstream_is_paid_back),
+        cmocka_unit_test(answers_that_nobody_keeps_are_dropped_above_their_bound),
         cmocka_unit_test(a_doubt_asks_for_every_kept_warrant_again),
         cmocka_unit_test(verdicts_agree_with_a_model_that_looks_at_every_key),
         cmocka_unit_test(without_memory_a_claim_fails_and_nothing_leaks),

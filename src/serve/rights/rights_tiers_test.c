@@ -64,7 +64,7 @@ static const struct rights_who who = {.kind = 1, .secret = {"token", 5}};
 static struct level *level_create(struct level *above, uint64_t period_ms)
 {
     struct level *level = test_calloc(1, sizeof(*level));
-    struct rights_opts opts = {.period_ms = period_ms, .seed = belfry_rng_next(&rng), .bytes_max = 1 << 24};
+    struct rights_opts opts = {.period_ms = period_ms, .seed = belfry_rng_next(&rng), .idle_max = 1 << 24};
     level->above = above;
     level->period_ms = period_ms;
     assert_int_equal(rights_create(&opts, &level->rights), BELFRY_OK);
