@@ -51,6 +51,7 @@
 #define TEXT_TOKEN     "belfry: the token is not valid any more; log in again"
 #define TEXT_REVOKED   "belfry: a right was revoked; resume"
 #define TEXT_SHARE     "belfry: this client has as many watchers as it may; see --client-share"
+#define TEXT_BYTES     "belfry: the watches of this client hold as much memory as they may; see --client-share"
 #define TEXT_BAD_ID    "belfry: this watch id cannot be used"
 #define TEXT_OUTSIDE   "belfry: the range is outside of what this tier follows (its scope)"
 
@@ -89,6 +90,8 @@ struct watch_stream {
     struct exchange *x;
     struct shares_conn *share; /* its connection's */
     size_t n_watchers;         /* of these, counted as SHARES_WATCHERS */
+    size_t bytes;              /* of this allocation */
+    size_t watch_bytes;        /* as counted as SHARES_WATCH_BYTES */
     struct stream *stream;     /* the core's */
     uint64_t opened_ms, sent_bytes;
     enum watch_state state; /* moved by watch_stream_move_to() alone */
@@ -191,6 +194,7 @@ static void watch_stream_free(struct watch_stream *ws, enum watch_close why)
     service->stats.held_bytes -= ws->held_bytes;
     shares_count(ws->share, SHARES_REQUESTS, ws->held_bytes, 0);
     shares_count(ws->share, SHARES_WATCHERS, ws->n_watchers, 0);
+    shares_count(ws->share, SHARES_WATCH_BYTES, ws->watch_bytes, 0);
     service->stats.closed[why]++;
     watch_ask_for_turn(service); /* the core has to remove its watchers */
     watch_queue_fini(&ws->queue);
@@ -272,10 +276,12 @@ static bool watch_stream_check(struct watch_stream *ws, enum belfry_err err)
 {
     if (err == BELFRY_OK)
         return true;
-    if (err == BELFRY_ERR_AGAIN)
+    if (err == BELFRY_ERR_AGAIN) {
         watch_stream_end(ws, WATCH_CLOSE_NOT_READY, 14, "belfry: not ready: nothing is known of upstream yet");
-    else
-        watch_stream_end(ws, WATCH_CLOSE_MEMORY, 14, TEXT_MEMORY);
+        return false;
+    }
+    shares_note_refused(ws->share, SHARES_WATCH_BYTES);
+    watch_stream_end(ws, WATCH_CLOSE_MEMORY, 14, TEXT_MEMORY);
     return false;
 }
 
@@ -299,29 +305,35 @@ static bool watch_is_followed(const struct watch_service *service, const struct 
 
 static void watch_stream_count_watchers(struct watch_stream *ws)
 {
-    size_t n = stream_watchers(ws->stream);
+    size_t n = stream_watchers(ws->stream), bytes = ws->bytes + stream_bytes(ws->stream);
     shares_count(ws->share, SHARES_WATCHERS, ws->n_watchers, n);
+    shares_count(ws->share, SHARES_WATCH_BYTES, ws->watch_bytes, bytes);
     ws->n_watchers = n;
+    ws->watch_bytes = bytes;
+}
+
+static bool watch_stream_refuse_create(struct watch_stream *ws, const char *reason)
+{
+    ws->service->stats.refused++;
+    return watch_stream_check(ws, stream_refuse(ws->service->worker, ws->stream, reason));
 }
 
 static bool watch_stream_create_watcher(struct watch_stream *ws, const struct belfry_wire_watch_request *request,
                                         struct stream_created *out)
 {
-    watch_stream_count_watchers(ws);
-    if (!shares_make_room(ws->share, SHARES_WATCHERS, 1)) {
-        ws->service->stats.refused++;
-        return watch_stream_check(ws, stream_refuse(ws->service->worker, ws->stream, TEXT_SHARE));
-    }
-    if (!watch_is_followed(ws->service, request)) {
-        ws->service->stats.refused++;
-        return watch_stream_check(ws, stream_refuse(ws->service->worker, ws->stream, TEXT_OUTSIDE));
-    }
     struct stream_create create = {.key = request->key,
                                    .range_end = request->range_end,
                                    .start_rev = request->start_revision,
                                    .watch_id = request->watch_id,
                                    .flags = flags_of(request),
                                    .out = out};
+    watch_stream_count_watchers(ws);
+    if (!shares_make_room(ws->share, SHARES_WATCHERS, 1))
+        return watch_stream_refuse_create(ws, TEXT_SHARE);
+    if (!shares_make_room(ws->share, SHARES_WATCH_BYTES, stream_create_bytes(&create)))
+        return watch_stream_refuse_create(ws, TEXT_BYTES);
+    if (!watch_is_followed(ws->service, request))
+        return watch_stream_refuse_create(ws, TEXT_OUTSIDE);
     *exchange_watched_past(ws->x) = worker_past(ws->service->worker);
     enum belfry_err err = stream_create(ws->service->worker, ws->stream, &create);
     watch_stream_count_watchers(ws);
@@ -429,6 +441,7 @@ static void watch_claim_expel(struct watch_claim *claim, const char *reason)
     watch_claim_end(claim);
     if (!watch_stream_check(ws, stream_expel(ws->service->worker, ws->stream, id, reason)))
         return;
+    watch_stream_count_watchers(ws);
     watch_stream_tell_room(ws);
     watch_ask_for_turn(ws->service);
 }
@@ -477,7 +490,7 @@ static void on_watch_party(struct permit_party *party, enum permit_event event, 
         watch_stream_tell_room(ws);
 }
 
-/* Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT. */
+/* Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT, BELFRY_ERR_REFUSED: those of permit_hold(). */
 static enum belfry_err watch_stream_claim(struct watch_stream *ws, struct belfry_bytes key,
                                           struct belfry_bytes range_end, struct watch_claim **out)
 {
@@ -485,11 +498,17 @@ static enum belfry_err watch_stream_claim(struct watch_stream *ws, struct belfry
     return watch_claims_ask(&ws->claims, key, range_end, opts->now(opts->user), out);
 }
 
-/* Asks for the right of a create that waits. Errors: as above. */
+/* Asks for the right of a create that waits, or refuses it if its client may hold no more. Errors: as above. */
 static enum belfry_err watch_stream_ask_right(struct watch_stream *ws, struct watch_waiting *waiting,
                                               const struct belfry_wire_watch_request *request)
 {
     enum belfry_err err = watch_stream_claim(ws, request->key, request->range_end, &waiting->claim);
+    if (err == BELFRY_ERR_REFUSED) {
+        watch_waiting_refuse(waiting, TEXT_BYTES);
+        if (watch_queue_settled(&ws->queue) == waiting)
+            watch_stream_wait_for_turn(ws);
+        return BELFRY_OK;
+    }
     if (err != BELFRY_OK)
         return err;
     waiting->claim->waiting = waiting;
@@ -685,9 +704,7 @@ static bool watch_stream_on_waiting(struct watch_stream *ws, const struct watch_
     case WATCH_WAIT_HELD:
         return watch_stream_create_held(ws, &request, waiting->claim);
     case WATCH_WAIT_REFUSED:
-        ws->service->stats.refused++;
-        return watch_stream_check(ws, stream_refuse(ws->service->worker, ws->stream,
-                                                    waiting->reason != NULL ? waiting->reason : PERMIT_DENIED));
+        return watch_stream_refuse_create(ws, waiting->reason != NULL ? waiting->reason : PERMIT_DENIED);
     }
     return true;
 }
@@ -867,8 +884,10 @@ static const struct exchange_events watch_stream_events = {
 
 /* ---- opening a stream ---- */
 
-/* Allocates a stream with the fields of the head that it keeps. */
-static struct watch_stream *watch_stream_make(const struct exchange *x, const struct exchange_head *head)
+/* Allocates a stream with the fields of the head that it keeps. Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_REFUSED (what its
+ * client's watches may hold is used up). */
+static enum belfry_err watch_stream_make(const struct exchange *x, const struct exchange_head *head,
+                                         struct watch_stream **out)
 {
     struct identity who = identity_read(x, head, IDENTITY_OF_GRPC);
     struct belfry_bytes type = exchange_field(head, "content-type"), agent = exchange_field(head, "user-agent");
@@ -876,35 +895,43 @@ static struct watch_stream *watch_stream_make(const struct exchange *x, const st
     bool plain = belfry_bytes_equal(type, belfry_bytes_str(plain_type));
     tier.len = tier.len < VIA_WORD_BYTES ? tier.len : VIA_WORD_BYTES;
     agent.len = agent.len < CLIENT_MAX ? agent.len : CLIENT_MAX;
-    struct watch_stream *ws = calloc(1, sizeof(*ws) + who.text.len + agent.len + tier.len + (plain ? 0 : type.len) + 2);
+    size_t bytes = sizeof(struct watch_stream) + who.text.len + agent.len + tier.len + (plain ? 0 : type.len) + 2;
+    if (!shares_make_room(exchange_share(x), SHARES_WATCH_BYTES, bytes + STREAM_BYTES))
+        return BELFRY_ERR_REFUSED;
+    struct watch_stream *ws = calloc(1, bytes);
     if (ws == NULL)
-        return NULL;
+        return BELFRY_ERR_NOMEM;
     char *to = ws->text;
+    ws->bytes = bytes;
     ws->who = identity_pack(&to, &who);
     ws->content_type = plain ? belfry_bytes_str(plain_type) : belfry_pack(&to, type);
     ws->client = agent.data == NULL ? "" : belfry_pack(&to, agent).data;
     to++; /* a zero, as calloc() left it */
     ws->tier = tier.data == NULL ? "" : belfry_pack(&to, tier).data;
     ws->hasleader = belfry_bytes_equal(exchange_field(head, "hasleader"), belfry_bytes_str("true"));
-    return ws;
+    *out = ws;
+    return BELFRY_OK;
 }
 
-/* Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT: the exchange has no handler. */
+/* Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT, BELFRY_ERR_REFUSED: the exchange has no handler. */
 static enum belfry_err watch_stream_open(struct watch_service *service, struct exchange *x,
                                          const struct exchange_head *head, enum watch_coding coding, uint64_t now_ms,
                                          uint64_t deadline_ms)
 {
-    struct watch_stream *ws = watch_stream_make(x, head);
-    if (ws == NULL)
-        return BELFRY_ERR_NOMEM;
-    enum belfry_err err = stream_open(service->worker, ws, now_ms, &ws->stream);
+    struct watch_stream *ws;
+    enum belfry_err err = watch_stream_make(x, head, &ws);
+    if (err != BELFRY_OK)
+        return err;
+    err = stream_open(service->worker, ws, now_ms, &ws->stream);
     if (err != BELFRY_OK) {
+        shares_note_refused(exchange_share(x), SHARES_WATCH_BYTES);
         free(ws);
         return err;
     }
     ws->service = service;
     ws->x = x;
     ws->share = exchange_share(x);
+    watch_stream_count_watchers(ws);
     stream_set_client(ws->stream, shares_source(ws->share));
     ws->opened_ms = now_ms;
     ws->drain_ms = ws->ask_ms = BELFRY_NEVER;
@@ -990,8 +1017,9 @@ void watch_begin(struct watch_service *service, struct exchange *x, const struct
     if (watch_refuse_by_coding(service, x, head, &coding) || watch_refuse_by_standing(service, x, head))
         return;
     uint64_t deadline_ms = timeout_ms < BELFRY_NEVER - now_ms ? now_ms + timeout_ms : BELFRY_NEVER;
-    if (watch_stream_open(service, x, head, coding, now_ms, deadline_ms) != BELFRY_OK)
-        watch_refuse(service, x, WATCH_CLOSE_MEMORY, 14, TEXT_MEMORY);
+    enum belfry_err err = watch_stream_open(service, x, head, coding, now_ms, deadline_ms);
+    if (err != BELFRY_OK)
+        watch_refuse(service, x, WATCH_CLOSE_MEMORY, 14, err == BELFRY_ERR_REFUSED ? TEXT_BYTES : TEXT_MEMORY);
 }
 
 /* ---- turns ---- */

@@ -60,7 +60,7 @@ void watch_queue_remove(struct watch_queue *queue, struct watch_waiting *waiting
 void watch_waiting_move_to(struct watch_waiting *waiting, enum watch_wait to)
 {
     assert(waiting->state == (to == WATCH_WAIT_ASKED ? WATCH_WAIT_UNASKED : WATCH_WAIT_ASKED) ||
-           (waiting->state == WATCH_WAIT_HELD && to == WATCH_WAIT_REFUSED));
+           (to == WATCH_WAIT_REFUSED && (waiting->state == WATCH_WAIT_HELD || waiting->state == WATCH_WAIT_UNASKED)));
     waiting->state = to;
 }
 

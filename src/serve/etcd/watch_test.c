@@ -1649,6 +1649,72 @@ static void a_watcher_beyond_the_share_of_its_client_is_canceled_with_the_reason
     shares_fini(&fake.shares);
 }
 
+static void watches_that_hold_more_than_the_share_of_their_client_are_canceled_with_the_reason(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct exchange_conn greedy = {0}, other = {0};
+    struct fakeshares fake;
+    static char key[900];
+    memset(key, 'k', sizeof(key) - 1);
+    fakeshares_init(&fake, SHARES_WATCH_BYTES, 10000, 50);
+    fakeshares_join(&fake, &greedy, "10.0.0.1");
+    fakeshares_join(&fake, &other, "10.0.0.2");
+    assert_int_equal(bed_open(&bed, 0), BELFRY_OK);
+    bed.conn = &greedy;
+    struct fakeexchange *peer = begin(&bed);
+    size_t idle = greedy.share.held[SHARES_WATCH_BYTES];
+    assert_true(idle > 500);
+    for (int i = 0; i < 4; i++)
+        send_create(peer, key, "", 0, 0); /* the same range: each counts for it */
+    run(&bed);
+    for (int i = 0; i < 3; i++)
+        assert_created(peer, i);
+    assert_refused(peer, "belfry: the watches of this client hold as much memory as they may; see --client-share");
+    size_t full = greedy.share.held[SHARES_WATCH_BYTES];
+    assert_in_range(full, 3900, 5000);
+    bed.conn = &other;
+    struct fakeexchange *healthy = begin(&bed);
+    send_create(healthy, "a", "", 0, 0);
+    run(&bed);
+    assert_created(healthy, 0);
+    assert_in_range(other.share.held[SHARES_WATCH_BYTES], idle + 1, idle + 500);
+    send_cancel(peer, 0);
+    run(&bed);
+    assert_in_range(full - greedy.share.held[SHARES_WATCH_BYTES], 900, 1300);
+    send_create(peer, key, "", 0, 0);
+    run(&bed);
+    assert_int_equal(greedy.share.held[SHARES_WATCH_BYTES], full);
+    fakeexchange_gone(peer);
+    assert_int_equal(greedy.share.held[SHARES_WATCH_BYTES], 0);
+    bed_close(&bed);
+    assert_int_equal(fake.shares.pools[SHARES_WATCH_BYTES].used, 0);
+    shares_leave(&greedy.share);
+    shares_leave(&other.share);
+    shares_fini(&fake.shares);
+}
+
+static void a_stream_beyond_the_share_of_its_client_is_refused(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct exchange_conn greedy = {0};
+    struct fakeshares fake;
+    fakeshares_init(&fake, SHARES_WATCH_BYTES, 6000, 50);
+    fakeshares_join(&fake, &greedy, "10.0.0.1");
+    assert_int_equal(bed_open(&bed, 0), BELFRY_OK);
+    bed.conn = &greedy;
+    struct fakeexchange *peer = NULL;
+    for (int i = 0; i < 4; i++)
+        peer = begin(&bed);
+    assert_string_equal(fakeexchange_field(peer, "grpc-status"), "14");
+    assert_non_null(strstr(fakeexchange_field(peer, "grpc-message"), "hold as much memory as they may"));
+    assert_int_equal(stats_of(&bed).closed[WATCH_CLOSE_MEMORY], fake.shares.pools[SHARES_WATCH_BYTES].refused);
+    bed_close(&bed);
+    shares_leave(&greedy.share);
+    shares_fini(&fake.shares);
+}
+
 static void no_more_requests_are_read_than_there_are_answers_to_wait(void **state)
 {
     (void)state;
@@ -1872,6 +1938,8 @@ int main(void)
         cmocka_unit_test(a_request_that_waits_for_rights_is_not_late),
         cmocka_unit_test(over_the_bound_the_connection_with_most_half_requests_is_ended),
         cmocka_unit_test(a_watcher_beyond_the_share_of_its_client_is_canceled_with_the_reason),
+        cmocka_unit_test(watches_that_hold_more_than_the_share_of_their_client_are_canceled_with_the_reason),
+        cmocka_unit_test(a_stream_beyond_the_share_of_its_client_is_refused),
         cmocka_unit_test(no_more_requests_are_read_than_there_are_answers_to_wait),
         cmocka_unit_test(requests_are_handled_a_quantum_at_a_time),
         cmocka_unit_test(streams_of_one_connection_share_its_turns),

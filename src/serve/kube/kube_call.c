@@ -23,6 +23,7 @@ struct kube_call {
     struct belfry_list link; /* HELD, ASKING: in the list of that name */
     struct kube_calls *calls;
     struct exchange *x;
+    struct shares_conn *share;  /* its connection's */
     enum kube_call_state state; /* moved by kube_call_move_to() alone */
     uint64_t until_ms;          /* HELD */
     struct permit_question *question;
@@ -62,7 +63,7 @@ static void kube_call_free(struct kube_call *call)
         permit_cancel(call->question);
     if (call->state != KUBE_CALL_READ)
         kube_call_move_to(call, KUBE_CALL_READ);
-    call->calls->opts.state->room->calls_bytes -= sizeof(*call) + call->ask->bytes;
+    shares_count(call->share, SHARES_REQUESTS, sizeof(*call) + call->ask->bytes, 0);
     kube_ask_free(call->ask);
     free(call);
 }
@@ -233,7 +234,8 @@ static struct kube_call *kube_call_create(struct kube_calls *calls, struct excha
     call->calls = calls;
     call->x = x;
     belfry_list_init(&call->link);
-    calls->opts.state->room->calls_bytes += sizeof(*call) + call->ask->bytes;
+    call->share = exchange_share(x);
+    shares_count(call->share, SHARES_REQUESTS, 0, sizeof(*call) + call->ask->bytes);
     return call;
 }
 
@@ -248,7 +250,7 @@ void kube_call_begin(struct kube_calls *calls, struct exchange *x, const struct 
     }
     if (kube_call_fail_if_leaving(call))
         return;
-    if (calls->opts.state->room->calls_bytes > KUBE_CALLS_BYTES) {
+    if (!shares_make_room(call->share, SHARES_REQUESTS, 0)) {
         kube_call_fail_busy(call, "belfry: too many requests wait");
     } else if (kube_state_can_serve(calls->opts.state)) {
         kube_call_go_on(call, now_ms);

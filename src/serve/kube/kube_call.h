@@ -7,7 +7,7 @@
  *      `--> taken over
  *
  * Thread: owner (the worker's).
- * Memory: a request that waits counts in kube_room.calls_bytes; beyond KUBE_CALLS_BYTES it is answered 429.
+ * Memory: a request that waits counts as SHARES_REQUESTS (shares.h); one for which there is no room is answered 429.
  */
 #ifndef BELFRY_SERVE_KUBE_KUBE_CALL_H
 #define BELFRY_SERVE_KUBE_KUBE_CALL_H

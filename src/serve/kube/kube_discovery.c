@@ -119,9 +119,10 @@ struct kube_visit {
     struct belfry_list link; /* of kube_discovery.visits */
     struct kube_discovery *discovery;
     struct exchange *x;
+    struct shares_conn *share; /* its connection's */
     struct kube_sight_asker *asker;
     struct wanted wanted; /* in text */
-    size_t bytes;         /* as counted in the room */
+    size_t bytes;         /* as counted as SHARES_REQUESTS */
     char text[];
 };
 
@@ -130,7 +131,7 @@ static void kube_visit_free(struct kube_visit *visit)
     if (visit->asker != NULL)
         kube_sight_cancel(visit->asker);
     belfry_list_remove(&visit->link);
-    visit->discovery->state->room->calls_bytes -= visit->bytes;
+    shares_count(visit->share, SHARES_REQUESTS, visit->bytes, 0);
     free(visit);
 }
 
@@ -208,7 +209,9 @@ static void begin_visit(struct kube_discovery *discovery, struct exchange *x, co
     size_t own = sizeof(struct kube_visit) + wanted->path.len + wanted->known.len;
     struct kube_state *state = discovery->state;
     size_t bytes = own + kube_sight_bytes(state->catalog, who);
-    struct kube_visit *visit = state->room->calls_bytes + bytes > KUBE_CALLS_BYTES ? NULL : calloc(1, own);
+    struct shares_conn *share = exchange_share(x);
+    bool has_room = shares_make_room(share, SHARES_REQUESTS, bytes);
+    struct kube_visit *visit = has_room ? calloc(1, own) : NULL;
     if (visit == NULL) {
         answer_busy(x, "belfry: too many requests wait");
         return;
@@ -220,7 +223,8 @@ static void begin_visit(struct kube_discovery *discovery, struct exchange *x, co
     visit->wanted.path = belfry_pack(&to, wanted->path);
     visit->wanted.known = belfry_pack(&to, wanted->known);
     visit->bytes = bytes;
-    state->room->calls_bytes += bytes;
+    visit->share = share;
+    shares_count(share, SHARES_REQUESTS, 0, bytes);
     belfry_list_append(&discovery->visits, &visit->link);
     if (kube_sight_ask(discovery->sight, state->catalog, who, now_ms, on_sight, visit, &visit->asker) != BELFRY_OK) {
         answer_busy(x, "belfry: too many requests wait for their rights");

@@ -9,7 +9,7 @@
  * request waits, as a visit, while upstream is asked.
  *
  * Thread: owner (the worker's).
- * Memory: a visit counts in kube_room.calls_bytes; beyond KUBE_CALLS_BYTES it is answered 429.
+ * Memory: a visit counts as SHARES_REQUESTS (shares.h); one for which there is no room is answered 429.
  */
 #ifndef BELFRY_SERVE_KUBE_KUBE_DISCOVERY_H
 #define BELFRY_SERVE_KUBE_KUBE_DISCOVERY_H

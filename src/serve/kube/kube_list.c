@@ -219,7 +219,7 @@ static void kube_list_free(struct kube_list *list)
     shares_count(list->share, SHARES_LISTS, 1, 0);
     belfry_list_remove(&list->node);
     lists->n_in[list->state]--;
-    lists->room->lists_bytes -= list->bytes;
+    shares_count(list->share, SHARES_LIST_BYTES, list->bytes, 0);
     kube_lists_count(lists);
     explicit_bzero(list->text, list->who.text.len);
     free(list);
@@ -698,11 +698,11 @@ static void kube_list_enter(struct kube_list *list)
     const struct kube_page *page = &list->trip->page;
     list->bytes += page->key.cap + page->end.cap + page->namespace.cap;
     if (page->selector != NULL)
-        list->bytes += kube_selector_text(page->selector).len;
-    lists->room->lists_bytes += list->bytes;
+        list->bytes += kube_selector_bytes(page->selector);
     lists->n_in[LIST_NEW]++;
     kube_lists_count(lists);
     shares_count(list->share, SHARES_LISTS, 0, 1);
+    shares_count(list->share, SHARES_LIST_BYTES, 0, list->bytes);
     belfry_list_append(&lists->in[LIST_NEW], &list->node);
     lists->due = belfry_min_time(lists->due, list->deadline_ms);
 }
@@ -716,8 +716,8 @@ static enum belfry_err prepare(struct kube_list *list, const struct kube_list_as
 static enum belfry_err kube_list_admit(struct kube_list *list, struct kube_status *status)
 {
     struct kube_lists *lists = list->lists;
-    if (lists->room->lists > KUBE_LISTS_WAITING || lists->room->lists_bytes > KUBE_LISTS_BYTES ||
-        !shares_make_room(list->share, SHARES_LISTS, 0))
+    if (lists->room->lists > KUBE_LISTS_WAITING || !shares_make_room(list->share, SHARES_LISTS, 0) ||
+        !shares_make_room(list->share, SHARES_LIST_BYTES, 0))
         return BELFRY_ERR_LIMIT;
     enum belfry_err err = kube_list_start(list);
     if (err != BELFRY_ERR_AUTH)

@@ -15,6 +15,7 @@
 #include "net/gzip.h"
 #include "serve/rights/etcd_fence.h"
 #include "support/fakeexchange.h"
+#include "support/fakeshares.h"
 #include "support/modelstore.h"
 #include "support/uplinkbed.h"
 #include "support/widgets.h"
@@ -1157,7 +1158,7 @@ static void lists_of_many_resources_share_their_places(void **state)
     struct kube_list_ask ask = ask_for(&other, "ns", "w0");
     begin(&ask);
     settle();
-    assert_true(other.state == FAKEEXCHANGE_OPEN && room.queued == 1 && room.lists == 1 && room.lists_bytes > 0);
+    assert_true(other.state == FAKEEXCHANGE_OPEN && room.queued == 1 && room.lists == 1);
     assert_true(kube_lists_due(second) > now_ms && kube_lists_due(first) <= now_ms);
     kube_lists_tick(first, now_ms); /* ends a list that is not read */
     assert_int_equal(kube_lists_due(second), 0);
@@ -1168,7 +1169,7 @@ static void lists_of_many_resources_share_their_places(void **state)
     assert_int_equal(counted().active, KUBE_LISTS - 1);
     kube_lists_destroy(first);
     kube_lists_destroy(second);
-    assert_true(room.pages == 0 && room.queued == 0 && room.lists == 0 && room.lists_bytes == 0);
+    assert_true(room.pages == 0 && room.queued == 0 && room.lists == 0);
     for (size_t i = 0; i < KUBE_LISTS; i++)
         fakeexchange_fini(&fakes[i]);
     fakeexchange_fini(&other);
@@ -1197,7 +1198,7 @@ static void who_waits_has_a_deadline(void **state)
         fakeexchange_fini(&fakes[i]);
 }
 
-static void those_who_wait_are_bounded_in_number_and_bytes(void **state)
+static void those_who_wait_are_bounded_in_number(void **state)
 {
     (void)state;
     struct fakeexchange fake;
@@ -1217,27 +1218,58 @@ static void those_who_wait_are_bounded_in_number_and_bytes(void **state)
     while (desk.n > 0)
         bring_back(BELFRY_ERR_CANCELED);
     fakeexchange_fini(&fake);
-
-    assert_int_equal(open_lists(), BELFRY_OK);
-    fakeexchange_init(&fake, ROOM);
-    ask = ask_for(&fake, "", "");
-    char *token = test_calloc(1, KUBE_LISTS_BYTES);
-    ask.who = identity_of_token(IDENTITY_FIELD_AUTHORIZATION, belfry_bytes_of(token, KUBE_LISTS_BYTES / 2));
-    static struct fakeexchange fakes[KUBE_LISTS];
-    for (size_t i = 0; i < KUBE_LISTS; i++) {
-        fakeexchange_init(&fakes[i], ROOM);
-        struct kube_list_ask small = ask_for(&fakes[i], "", "");
-        begin(&small);
-    }
-    begin(&ask);
-    assert_int_equal(kube_list_begin(lists, &ask, &list, &status), BELFRY_ERR_LIMIT);
-    kube_lists_destroy(lists);
     lists = NULL;
-    expect_code(&fake, 503, "ServiceUnavailable");
-    for (size_t i = 0; i < KUBE_LISTS; i++)
+}
+
+/* A few bytes of text may be a large selector: it counts for what it holds. */
+static void lists_hold_no_more_than_the_share_of_their_client(void **state)
+{
+    (void)state;
+    enum { LISTS = 100 };
+    static struct fakeexchange fakes[LISTS + 1];
+    static char text[5000];
+    struct fakeshares shares;
+    struct kube_selector *selector;
+    struct kube_status status;
+    struct kube_list *list;
+    size_t n = 0;
+    snprintf(text, sizeof(text), "a notin (%*s)", 3800, "");
+    for (char *at = strchr(text, '(') + 1; *at != ')'; at++)
+        *at = ',';
+    assert_int_equal(kube_selector_read(belfry_bytes_str(text), (struct belfry_bytes){0}, widgets,
+                                        &widgets->versions[0], &selector, &status),
+                     BELFRY_OK);
+    assert_true(kube_selector_bytes(selector) > 50000 && kube_selector_text(selector).len < 100);
+    fakeshares_init(&shares, SHARES_LIST_BYTES, 4 << 20, 50);
+    for (; n < LISTS; n++) {
+        fakeexchange_init(&fakes[n], ROOM);
+        fakeshares_join(&shares, &fakes[n].conn, "10.0.0.1");
+        struct kube_list_ask ask = ask_for(&fakes[n], "", "");
+        ask.selector = selector;
+        if (kube_list_begin(lists, &ask, &list, &status) != BELFRY_OK)
+            break;
+    }
+    assert_in_range(n, 20, 40);
+    assert_int_equal(shares.shares.pools[SHARES_LIST_BYTES].refused, 1);
+    assert_in_range(shares.shares.pools[SHARES_LIST_BYTES].used, 15 << 17, 2 << 20);
+    fakeexchange_init(&fakes[LISTS], ROOM);
+    fakeshares_join(&shares, &fakes[LISTS].conn, "10.0.0.2");
+    struct kube_list_ask ask = ask_for(&fakes[LISTS], "", "");
+    assert_int_equal(kube_list_begin(lists, &ask, &list, &status), BELFRY_OK); /* another client's has room */
+    for (size_t i = 0; i <= n; i++)
+        fakeexchange_gone(&fakes[i]);
+    fakeexchange_gone(&fakes[LISTS]);
+    while (desk.n > 0)
+        bring_back(BELFRY_ERR_CANCELED);
+    assert_int_equal(shares.shares.pools[SHARES_LIST_BYTES].used, 0);
+    for (size_t i = 0; i <= n; i++) {
+        shares_leave(&fakes[i].conn.share);
         fakeexchange_fini(&fakes[i]);
-    fakeexchange_fini(&fake);
-    test_free(token);
+    }
+    shares_leave(&fakes[LISTS].conn.share);
+    fakeexchange_fini(&fakes[LISTS]);
+    shares_fini(&shares.shares);
+    kube_selector_unref(selector);
 }
 
 static void at_the_end_each_is_told_and_pages_come_back_to_nobody(void **state)
@@ -1347,7 +1379,8 @@ int main(void)
         TEST(who_does_not_read_is_cut_off_when_others_wait),
         TEST(lists_of_many_resources_share_their_places),
         TEST(who_waits_has_a_deadline),
-        TEST(those_who_wait_are_bounded_in_number_and_bytes),
+        TEST(those_who_wait_are_bounded_in_number),
+        TEST(lists_hold_no_more_than_the_share_of_their_client),
         TEST(at_the_end_each_is_told_and_pages_come_back_to_nobody),
         TEST(without_memory_a_list_fails_and_nothing_leaks),
     };

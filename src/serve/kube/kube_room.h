@@ -4,10 +4,12 @@
  * core and a kube_lists per resource; one room bounds them all, so that 200 resources hold no more than one does. In
  * front of etcd there is one of each, and each has a room of its own.
  *
- *     watches         watch_bytes and core_bytes()   memory_max: one more is answered 429
- *     requests        calls_bytes                    KUBE_CALLS_BYTES: one more is answered 429
- *     lists           lists, lists_bytes             KUBE_LISTS_WAITING, KUBE_LISTS_BYTES: one more is answered 429
+ *     watches         watch_bytes and core_bytes()   memory_max: watches that stay inside a line are ended
+ *     lists           lists                          KUBE_LISTS_WAITING: one more is answered 429
  *     pages of lists  pages                          KUBE_LISTS: a list waits for its place
+ *
+ * What clients may hold of watches, requests and lists is bounded by shares (SHARES_WATCH_BYTES, SHARES_REQUESTS,
+ * SHARES_LIST_BYTES).
  *
  * Thread: owner (the worker's). Plain data. It outlives the services and their lists.
  */
@@ -17,10 +19,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define KUBE_CALLS_BYTES   (32 * 1024 * 1024) /* of requests that wait; one beyond is answered 429 immediately */
 #define KUBE_LISTS         64 /* at once, including pages that the reader still has for a list that is gone */
 #define KUBE_LISTS_WAITING 10000
-#define KUBE_LISTS_BYTES   (32 * 1024 * 1024)
 
 struct kube_room {
     /* fixed */
@@ -29,9 +29,8 @@ struct kube_room {
     const void *of;
     /* moves; each service and each kube_lists counts its own */
     size_t watch_bytes;
-    size_t calls_bytes;
-    size_t lists, lists_bytes; /* lists that wait */
-    size_t pages, queued;      /* queued: lists that wait for a place of a page */
+    size_t lists;         /* that wait */
+    size_t pages, queued; /* queued: lists that wait for a place of a page */
 };
 
 static inline bool kube_room_is_full(const struct kube_room *room)

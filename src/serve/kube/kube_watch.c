@@ -81,8 +81,9 @@ struct kube_watch {
     uint64_t deadline_ms, farewell_ms, end_ms; /* end_ms: drain, another catalog */
     uint64_t ask_ms;                           /* when to ask about rights again */
     uint64_t opened_ms, sent_bytes;
-    size_t told;  /* bytes that the core may still write */
-    size_t bytes; /* as counted in the stats */
+    size_t told;                 /* bytes that the core may still write */
+    size_t bytes;                /* its own, with its selector */
+    size_t counted, watch_bytes; /* as counted in the stats, and with the core's as SHARES_WATCH_BYTES */
 
     struct belfry_bytes key, end, namespace;  /* this and the rest: in text */
     struct belfry_bytes right_key, right_end; /* what permit is asked about */
@@ -113,10 +114,16 @@ static void kube_watch_set_due(struct kube_watch *watch)
     roster_set_due(&watch->watches->roster, &watch->roster, belfry_min_time(due_ms, watch->ask_ms));
 }
 
-static void kube_watches_count_bytes(struct kube_watches *watches, size_t before, size_t now)
+/* After it has come, has received its stream of the core, or goes. */
+static void kube_watch_count_bytes(struct kube_watch *watch, size_t own)
 {
-    watches->stats.bytes = watches->stats.bytes - before + now;
-    watches->opts.room->watch_bytes = watches->opts.room->watch_bytes - before + now;
+    struct kube_watches *watches = watch->watches;
+    size_t all = own + (watch->stream == NULL ? 0 : stream_bytes(watch->stream));
+    watches->stats.bytes = watches->stats.bytes - watch->counted + own;
+    watches->opts.room->watch_bytes = watches->opts.room->watch_bytes - watch->counted + own;
+    shares_count(watch->share, SHARES_WATCH_BYTES, watch->watch_bytes, all);
+    watch->counted = own;
+    watch->watch_bytes = all;
 }
 
 /* ---- ending ---- */
@@ -135,6 +142,7 @@ static void kube_watch_free(struct kube_watch *watch)
         kube_list_cancel(watch->list);
     if (watch->stream != NULL)
         stream_close(watches->worker, watch->stream);
+    watch->stream = NULL;
     roster_leave(&watches->roster, &watch->roster);
     belfry_list_remove(&watch->inside);
     if (watch->pinned && kube_selector_pin(watch->selector, &pin))
@@ -143,7 +151,7 @@ static void kube_watch_free(struct kube_watch *watch)
     kube_selector_unref(watch->selector);
     watches->stats.watches--;
     shares_count(watch->share, SHARES_WATCHERS, 1, 0);
-    kube_watches_count_bytes(watches, watch->bytes, 0);
+    kube_watch_count_bytes(watch, 0);
     kube_watches_ask_for_turn(watches); /* the core has to remove its watcher */
     free(watch);
 }
@@ -417,7 +425,8 @@ static void kube_watch_apply_regime(struct kube_watch *watch)
         enum belfry_err err = permit_hold(opts->permit, &watch->party, watch->right_key, watch->right_end,
                                           opts->now(opts->user), on_kube_watch_verdict, watch, &watch->claim);
         if (err != BELFRY_OK)
-            kube_watch_ask_later(watch); /* too many questions wait */
+            kube_watch_ask_later(
+                watch); /* too many questions wait, or its client may hold no more: it receives nothing */
     }
     if (watch->state == KUBE_WATCH_LIVE)
         kube_watch_tell_room(watch);
@@ -581,7 +590,9 @@ static enum belfry_err kube_watch_open_stream(struct kube_watch *watch, uint64_t
         return err;
     stream_set_client(watch->stream, shares_source(watch->share));
     stream_set_progress(watches->worker, watch->stream, KUBE_BOOKMARK_MS);
-    return kube_watch_create_watcher(watch, watch->pinned ? &pin : NULL);
+    err = kube_watch_create_watcher(watch, watch->pinned ? &pin : NULL);
+    kube_watch_count_bytes(watch, watch->bytes);
+    return err;
 }
 
 static void kube_watch_go_live(struct kube_watch *watch, int64_t from)
@@ -591,6 +602,7 @@ static void kube_watch_go_live(struct kube_watch *watch, int64_t from)
     if (kube_watch_open_stream(watch, watch->watches->opts.now(watch->watches->opts.user)) != BELFRY_OK) {
         struct kube_status status;
         watch->watches->stats.too_many++;
+        shares_note_refused(watch->share, SHARES_WATCH_BYTES);
         kube_status_busy(&status, "belfry: memory limit reached");
         kube_watch_end_with_error(watch, &status);
         return;
@@ -725,6 +737,13 @@ static enum belfry_err kube_watch_find_start(struct kube_watch *watch, const str
 
 /* ---- opening ---- */
 
+/* With the watcher of the core and the right to it, as far as is known before they are there. */
+static size_t kube_watch_needs(const struct kube_ask *ask, size_t own)
+{
+    struct stream_create create = {.key = belfry_buf_bytes(&ask->key), .range_end = belfry_buf_bytes(&ask->end)};
+    return own + STREAM_BYTES + stream_create_bytes(&create) + PERMIT_HOLD_BYTES;
+}
+
 static struct kube_watch *kube_watch_make(struct kube_watches *watches, struct exchange *x, const struct kube_ask *ask)
 {
     struct belfry_bytes key = belfry_buf_bytes(&ask->key), end = belfry_buf_bytes(&ask->end);
@@ -732,7 +751,9 @@ static struct kube_watch *kube_watch_make(struct kube_watches *watches, struct e
     struct belfry_bytes subject = belfry_buf_bytes(&ask->subject);
     size_t bytes = sizeof(struct kube_watch) + key.len + end.len + subject.len + ask->namespace.len +
                    ask->who.text.len + client.len + 1;
-    bool has_room = !kube_room_is_full(watches->opts.room) && shares_make_room(exchange_share(x), SHARES_WATCHERS, 1);
+    size_t own = bytes + (ask->selector == NULL ? 0 : kube_selector_bytes(ask->selector));
+    bool has_room = shares_make_room(exchange_share(x), SHARES_WATCHERS, 1) &&
+                    shares_make_room(exchange_share(x), SHARES_WATCH_BYTES, kube_watch_needs(ask, own));
     struct kube_watch *watch = has_room ? calloc(1, bytes) : NULL;
     if (watch == NULL)
         return NULL;
@@ -757,7 +778,7 @@ static struct kube_watch *kube_watch_make(struct kube_watches *watches, struct e
     watch->filter = ask->filter;
     watch->bookmarks = ask->watch.bookmarks;
     watch->mark_end = ask->watch.mark_end;
-    watch->bytes = bytes + (ask->selector == NULL ? 0 : kube_selector_bytes(ask->selector));
+    watch->bytes = own;
     belfry_list_init(&watch->inside);
     return watch;
 }
@@ -781,7 +802,7 @@ static void kube_watch_join(struct kube_watch *watch, uint64_t timeout_ms, uint6
     permit_join(watches->opts.permit, &watch->party, &watch->who, on_kube_watch_party);
     watches->stats.watches++;
     shares_count(watch->share, SHARES_WATCHERS, 0, 1);
-    kube_watches_count_bytes(watches, 0, watch->bytes);
+    kube_watch_count_bytes(watch, watch->bytes);
     watches->stats.opened++;
     kube_watch_set_times(watch, timeout_ms, now_ms);
     if (!kube_watch_is_current(watch)) /* it was held while the catalog changed */

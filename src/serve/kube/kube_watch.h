@@ -22,8 +22,9 @@
  *
  * Thread: owner (the worker's).
  * Memory: a watch is one small allocation, its selector, its exchange and the core's stream; idle it has no buffer.
- * Together with the core's they are bounded by the room's memory_max: beyond, one more is answered 429, and one that
- * stays inside a line for KUBE_INSIDE_MS is cut off.
+ * All of it and the right to it count as SHARES_WATCH_BYTES (shares.h): one for which there is no room is answered 429.
+ * While watches and cores hold more than the room's memory_max, a watch that stays inside a line for KUBE_INSIDE_MS is
+ * cut off.
  */
 #ifndef BELFRY_SERVE_KUBE_KUBE_WATCH_H
 #define BELFRY_SERVE_KUBE_KUBE_WATCH_H

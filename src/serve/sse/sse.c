@@ -121,7 +121,7 @@ static bool has_method(const struct exchange_head *head, const char *method)
 static void answer_later(struct sse *sse, struct exchange *x, const struct exchange_head *head)
 {
     struct belfry_http_field fields[CORS_FIELDS];
-    sse_answer_later(sse->streams, x, fields, cors_fields(sse, head, fields));
+    sse_answer_later(sse->streams, x, fields, cors_fields(sse, head, fields), NULL);
 }
 
 /* False: it was refused. `method` is the only one besides OPTIONS. */
@@ -277,13 +277,14 @@ static void begin_stream(struct sse *sse, struct exchange *x, const struct excha
     const char *why = why_not(sse, head, query, &ask);
     who.rights = of_head.rights; /* of the listener and the connection, whoever comes */
     who.source = of_head.source;
+    who.share = of_head.share;
     memcpy(client, len == 0 ? "" : agent.data, len);
     client[len] = '\0';
     ask.n_fields = cors_fields(sse, head, fields);
     if (why != NULL)
         refuse(sse, x, head, 400, why);
     else if (!sse->serves || exchange_conn(x)->leaving)
-        sse_answer_later(sse->streams, x, fields, ask.n_fields);
+        sse_answer_later(sse->streams, x, fields, ask.n_fields, NULL);
     else
         sse_stream_open(sse->streams, x, &ask, now_ms);
 }

@@ -18,6 +18,7 @@
 #include "serve/sse/sse_state.h"
 #include "serve/sse/sse_store_test.h"
 #include "support/fakeexchange.h"
+#include "support/fakeshares.h"
 #include "support/refuse.h"
 #include "wire/write.h"
 
@@ -197,7 +198,9 @@ struct bed {
     struct fakestore store;
     struct fakeexchange peers[PEERS];
     size_t n_peers;
-    bool leaving; /* requests come on connections that were told to leave */
+    bool leaving;              /* requests come on connections that were told to leave */
+    struct fakeshares *shares; /* that their connections join as `client`; NULL: none */
+    const char *client;
     uint64_t now;
     int64_t head;
     size_t work;
@@ -236,8 +239,10 @@ static inline void bed_close(struct bed *bed)
     worker_destroy(bed->worker);
     evlog_destroy(bed->log);
     batch_unref(bed->extent);
-    for (size_t i = 0; i < bed->n_peers; i++)
+    for (size_t i = 0; i < bed->n_peers; i++) {
+        shares_leave(&bed->peers[i].conn.share); /* it asserts that nothing is held */
         fakeexchange_fini(&bed->peers[i]);
+    }
 }
 
 struct bed_opts {
@@ -363,6 +368,8 @@ static inline struct fakeexchange *bed_ask(struct bed *bed, const char *method, 
     assert_true(bed->n_peers <= PEERS);
     fakeexchange_init(fake, EXCHANGE_ROOM);
     fake->conn.leaving = bed->leaving;
+    if (bed->shares != NULL)
+        fakeshares_join(bed->shares, &fake->conn, bed->client);
     fakeexchange_head(&head, method, path, fields);
     sse_begin(bed->sse, &fake->x, &head.head, bed->now);
     return fake;

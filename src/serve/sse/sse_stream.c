@@ -85,8 +85,9 @@ struct sse_stream {
     int64_t born_s;                              /* of its chain of tickets */
     uint64_t beat_bytes;                         /* sent_bytes when it was last looked at for a heartbeat */
     uint64_t opened_ms, sent_bytes;
-    size_t told;  /* bytes that the core may still write */
-    size_t bytes; /* as counted in the stats */
+    size_t told;        /* bytes that the core may still write */
+    size_t bytes;       /* as counted in the stats */
+    size_t watch_bytes; /* with the core's, as counted as SHARES_WATCH_BYTES */
 
     struct identity who; /* this and the rest: in the same allocation */
     const char *client;
@@ -130,6 +131,15 @@ static bool is_over_memory(const struct sse_streams *streams)
     return core.bytes + streams->stats.bytes > streams->opts.memory_max;
 }
 
+/* After it has come, or its source has changed. */
+static void sse_stream_count_bytes(struct sse_stream *stream, size_t own)
+{
+    size_t all = own + (stream->snapshot == NULL ? 0 : sizeof(*stream->snapshot)) +
+                 (stream->stream == NULL ? 0 : stream_bytes(stream->stream));
+    shares_count(stream->share, SHARES_WATCH_BYTES, stream->watch_bytes, all);
+    stream->watch_bytes = all;
+}
+
 /* ---- ending ---- */
 
 /* The core's stream, or the state that was being sent. */
@@ -162,6 +172,7 @@ static void sse_stream_free(struct sse_stream *stream)
     streams->stats.streams--;
     shares_count(stream->share, SHARES_WATCHERS, 1, 0);
     streams->stats.bytes -= stream->bytes;
+    sse_stream_count_bytes(stream, 0);
     ask_for_turn(streams); /* the core has to remove its watcher */
     free(stream);
 }
@@ -204,12 +215,15 @@ static void write_retry(struct sse_streams *streams, struct exchange *x)
     belfry_buf_fini(&text);
 }
 
-void sse_answer_later(struct sse_streams *streams, struct exchange *x, const struct belfry_http_field *more, size_t n)
+void sse_answer_later(struct sse_streams *streams, struct exchange *x, const struct belfry_http_field *more, size_t n,
+                      const char *why)
 {
     struct belfry_http_field fields[HEAD_FIELDS + HEAD_MORE];
     struct belfry_buf text;
     streams->stats.later++;
     make_retry(streams, &text);
+    if (why != NULL && sse_text_comment(why, &text) != BELFRY_OK)
+        belfry_buf_clear(&text);
     exchange_answer(x, 200, fields, head_fields(more, n, fields), belfry_buf_bytes(&text));
     belfry_buf_fini(&text);
 }
@@ -224,7 +238,7 @@ static void sse_stream_end(struct sse_stream *stream)
     if (is_inside(stream)) {
         exchange_reset(stream->x, H2_INTERNAL_ERROR);
     } else if (!stream->headed) {
-        sse_answer_later(stream->streams, stream->x, stream->fields, stream->n_fields);
+        sse_answer_later(stream->streams, stream->x, stream->fields, stream->n_fields, NULL);
     } else {
         write_retry(stream->streams, stream->x);
         exchange_end(stream->x, NULL, 0);
@@ -422,7 +436,9 @@ static void sse_stream_go_live(struct sse_stream *stream, int64_t from)
         stream_set_progress(streams->worker, stream->stream, SSE_PROGRESS_MS);
         err = sse_stream_create_watcher(stream);
     }
+    sse_stream_count_bytes(stream, stream->bytes);
     if (err != BELFRY_OK) {
+        shares_note_refused(stream->share, SHARES_WATCH_BYTES);
         sse_stream_end(stream);
         return;
     }
@@ -462,6 +478,7 @@ static void sse_stream_begin_state(struct sse_stream *stream, const char *reason
     enum belfry_err err = stream->snapshot == NULL ? BELFRY_ERR_NOMEM : sse_text_reset(&nothing, reason, &text);
     if (stream->snapshot != NULL)
         sse_state_init(stream->snapshot, &stream->ranges, stream->value);
+    sse_stream_count_bytes(stream, stream->bytes);
     if (!sse_stream_say(stream, &text, err))
         return;
     stream->streams->stats.snapshots++;
@@ -682,7 +699,7 @@ static void sse_stream_apply_regime(struct sse_stream *stream)
         if (claim->question == NULL &&
             permit_hold(opts->permit, &stream->party, range->key, range->end, now_of(stream->streams), on_verdict,
                         claim, &claim->question) != BELFRY_OK)
-            sse_stream_ask_later(stream); /* too many questions wait */
+            sse_stream_ask_later(stream); /* too many questions wait, or its client may hold no more */
     }
     sse_stream_tell_room(stream);
 }
@@ -717,12 +734,25 @@ static size_t bytes_of(const struct sse_ask *ask, struct belfry_bytes client)
     return bytes;
 }
 
+/* With the watcher of the core and the rights to its ranges, as far as is known before they are there. */
+static size_t sse_stream_needs(const struct sse_ask *ask, size_t own)
+{
+    size_t needs = own + STREAM_BYTES + sizeof(struct sse_state);
+    for (size_t i = 0; i < ask->query->n_ranges; i++) {
+        const struct sse_range *range = &ask->query->ranges[i];
+        struct stream_create create = {.key = range->key, .range_end = range->end};
+        needs += 2 * stream_create_bytes(&create) + PERMIT_HOLD_BYTES; /* twice: a list of ranges has a name, too */
+    }
+    return needs;
+}
+
 static struct sse_stream *sse_stream_make(struct sse_streams *streams, struct exchange *x, const struct sse_ask *ask)
 {
     struct belfry_bytes client = belfry_bytes_str(ask->client);
     client.len = client.len < CLIENT_BYTES ? client.len : CLIENT_BYTES;
     size_t bytes = bytes_of(ask, client), n = ask->query->n_ranges;
-    bool has_room = !is_over_memory(streams) && shares_make_room(exchange_share(x), SHARES_WATCHERS, 1);
+    bool has_room = shares_make_room(exchange_share(x), SHARES_WATCHERS, 1) &&
+                    shares_make_room(exchange_share(x), SHARES_WATCH_BYTES, sse_stream_needs(ask, bytes));
     struct sse_stream *stream = has_room ? calloc(1, bytes) : NULL;
     if (stream == NULL)
         return NULL;
@@ -814,6 +844,7 @@ static void sse_stream_join(struct sse_stream *stream, uint64_t now_ms)
     streams->stats.bytes += stream->bytes;
     streams->stats.opened++;
     shares_count(stream->share, SHARES_WATCHERS, 0, 1);
+    sse_stream_count_bytes(stream, stream->bytes);
     stream->opened_ms = now_ms;
     stream->end_ms = stream->ask_ms = stream->ticket_ms = BELFRY_NEVER;
     sse_stream_set_beat(stream, now_ms);
@@ -825,7 +856,8 @@ void sse_stream_open(struct sse_streams *streams, struct exchange *x, const stru
     BELFRY_OWNER_CHECK(streams);
     struct sse_stream *stream = sse_stream_make(streams, x, ask);
     if (stream == NULL) {
-        sse_answer_later(streams, x, ask->fields, ask->n_fields);
+        sse_answer_later(streams, x, ask->fields, ask->n_fields,
+                         "belfry: the streams of this client hold as much memory as they may; see --client-share");
         return;
     }
     sse_stream_join(stream, now_ms);

@@ -25,9 +25,9 @@
  * two and a half of these.
  *
  * Thread: owner (the worker's).
- * Memory: a stream is one small allocation, its exchange and the core's stream; idle it has no buffer. Together with
- * the core's they are bounded by memory_max: one more is told to come again, and one that stays inside a message for
- * unread_ms is cut off.
+ * Memory: a stream is one small allocation, its exchange and the core's stream; idle it has no buffer. What it holds
+ * counts as SHARES_WATCH_BYTES (shares.h): one for which there is no room is told to come again. While all of them and
+ * the core hold more than memory_max, one that stays inside a message for unread_ms is cut off.
  */
 #ifndef BELFRY_SERVE_SSE_SSE_STREAM_H
 #define BELFRY_SERVE_SSE_SSE_STREAM_H
@@ -57,8 +57,8 @@ struct sse_streams_opts {
     void (*work)(void *user); /* the core has something to do */
     void *user;
     uint64_t seed;
-    size_t memory_max;       /* of worker_stats.bytes and sse_streams_stats.bytes together; 0: no bound */
-    uint64_t unread_ms;      /* 0: SSE_INSIDE_MS */
+    size_t memory_max;  /* of worker_stats.bytes and sse_stats.bytes: above it slow streams are ended; 0: no bound */
+    uint64_t unread_ms; /* 0: SSE_INSIDE_MS */
     struct tickets *tickets; /* outlives it; NULL: none */
     int64_t (*now_s)(void);  /* Unix time; NULL: the machine's */
     const struct belfry_log *log;
@@ -89,9 +89,10 @@ struct sse_ask {
 /* Makes a stream of a request, or answers it. */
 void sse_stream_open(struct sse_streams *streams, struct exchange *x, const struct sse_ask *ask, uint64_t now_ms);
 
-/* Answers a request that can be served later: 200, retry, and the end. */
+/* Answers a request that can be served later: 200, retry, and the end. `why`: one line that is added as a comment, for
+ * people; NULL: none. */
 void sse_answer_later(struct sse_streams *streams, struct exchange *x, const struct belfry_http_field *fields,
-                      size_t n);
+                      size_t n_fields, const char *why);
 
 /* After each worker_turn(). Bounded: the rest is due immediately. */
 void sse_streams_after_turn(struct sse_streams *streams, uint64_t now_ms);

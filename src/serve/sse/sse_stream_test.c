@@ -895,26 +895,37 @@ static void heartbeats_do_not_pile_up_for_a_client_that_does_not_read(void **sta
 
 /* ---- memory ---- */
 
-static void stream_over_the_memory_limit_comes_again(void **state)
+static void stream_beyond_the_share_of_its_client_comes_again(void **state)
 {
     (void)state;
     static struct bed bed;
-    struct worker_stats core;
+    struct fakeshares fake;
+    fakeshares_init(&fake, SHARES_WATCH_BYTES, 40000, 50);
     assert_int_equal(bed_open(&bed), BELFRY_OK);
-    worker_stats(bed.worker, &core);
-    bed_close(&bed);
-    assert_int_equal(bed_open_as(&bed, &(struct bed_opts){.scope = "", .memory_max = core.bytes + 8000}), BELFRY_OK);
+    bed.shares = &fake;
+    bed.client = "10.0.0.1";
     size_t served = 0;
-    for (int i = 0; i < PEERS - 1; i++) {
-        struct fakeexchange *peer = bed_get(&bed, COMING);
+    struct fakeexchange *peer = NULL;
+    for (int i = 0; i < PEERS - 2; i++) {
+        peer = bed_get(&bed, COMING);
         assert_int_equal(peer->status, 200);
         served += peer->state == FAKEEXCHANGE_OPEN;
         bed_run(&bed);
     }
     assert_true(served > 2 && served < PEERS - 5);
-    assert_int_equal(bed_stats(&bed).later, PEERS - 1 - served);
+    assert_int_equal(peer->state, FAKEEXCHANGE_ENDED);
+    struct belfry_bytes body = belfry_buf_bytes(&peer->body);
+    assert_non_null(memmem(body.data, body.len, "retry: ", 7));
+    assert_non_null(memmem(body.data, body.len, "\n: belfry: the streams of this client", 37));
+    assert_int_equal(bed_stats(&bed).later, PEERS - 2 - served);
     assert_int_equal(bed_stats(&bed).streams, served);
+    size_t used = fake.shares.pools[SHARES_WATCH_BYTES].used;
+    assert_true(used > bed_stats(&bed).bytes && used <= 20000);
+    bed.client = "10.0.0.2";
+    assert_int_equal(bed_get(&bed, COMING)->state, FAKEEXCHANGE_OPEN);
     bed_close(&bed);
+    assert_int_equal(fake.shares.pools[SHARES_WATCH_BYTES].used, 0);
+    shares_fini(&fake.shares);
 }
 
 static void stream_that_stays_inside_a_message_is_cut_off_when_memory_is_short(void **state)
@@ -1066,7 +1077,7 @@ int main(void)
         cmocka_unit_test(silence_is_broken_by_heartbeats_and_progress),
         cmocka_unit_test(stream_with_traffic_has_no_heartbeats),
         cmocka_unit_test(heartbeats_do_not_pile_up_for_a_client_that_does_not_read),
-        cmocka_unit_test(stream_over_the_memory_limit_comes_again),
+        cmocka_unit_test(stream_beyond_the_share_of_its_client_comes_again),
         cmocka_unit_test(stream_that_stays_inside_a_message_is_cut_off_when_memory_is_short),
         cmocka_unit_test(stream_is_shown_as_it_is),
         cmocka_unit_test(every_refused_allocation_is_survived),

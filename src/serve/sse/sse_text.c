@@ -177,6 +177,14 @@ enum belfry_err sse_text_ticket(struct belfry_bytes ticket, uint64_t expires_in_
     return err != BELFRY_OK ? err : append_text(out, "\n\n");
 }
 
+enum belfry_err sse_text_comment(const char *text, struct belfry_buf *out)
+{
+    enum belfry_err err = append_text(out, ": ");
+    if (err == BELFRY_OK)
+        err = append_text(out, text);
+    return err == BELFRY_OK ? append_text(out, "\n\n") : err;
+}
+
 enum belfry_err sse_text_retry(uint64_t after_ms, struct belfry_buf *out)
 {
     char text[48];

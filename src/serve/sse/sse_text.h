@@ -48,6 +48,7 @@ BELFRY_NODISCARD enum belfry_err sse_text_ticket_data(struct belfry_bytes ticket
                                                       struct belfry_buf *out);
 BELFRY_NODISCARD enum belfry_err sse_text_ticket(struct belfry_bytes ticket, uint64_t expires_in_s,
                                                  struct belfry_buf *out);
+BELFRY_NODISCARD enum belfry_err sse_text_comment(const char *text, struct belfry_buf *out); /* of one line */
 BELFRY_NODISCARD enum belfry_err sse_text_retry(uint64_t after_ms, struct belfry_buf *out);
 
 #define SSE_HEARTBEAT ":\n\n"
