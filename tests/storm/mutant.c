@@ -80,10 +80,24 @@ static const struct day_fault days[] = {
 static const struct storm_mutant {
     const char *name, *finds;
     enum apiserver_wrong wrong;
-} storms[] = {{"answers are swapped", "not its own", APISERVER_SWAPS},
-              {"answers end early", "an answer of", APISERVER_SHORT},
-              {"a write is sent twice", "is carried out twice", APISERVER_TWICE},
-              {"a right does not end", "after the right was lost", APISERVER_LENIENT}};
+    bool is_free;
+} storms[] = {{"answers are swapped", "not its own", APISERVER_SWAPS, false},
+              {"answers end early", "an answer of", APISERVER_SHORT, false},
+              {"a write is sent twice", "is carried out twice", APISERVER_TWICE, false},
+              {"a right does not end", "after the right was lost", APISERVER_LENIENT, false},
+              {"watches cost nothing", "clients are charged for", APISERVER_SOUND, true}};
+
+static bool watches_are_free;
+
+/* In the place of shares_count() (--wrap). */
+void __real_shares_count(struct shares_conn *conn, enum shares_pool pool, size_t before, size_t after);
+void __wrap_shares_count(struct shares_conn *conn, enum shares_pool pool, size_t before, size_t after);
+
+void __wrap_shares_count(struct shares_conn *conn, enum shares_pool pool, size_t before, size_t after)
+{
+    if (!watches_are_free || pool != SHARES_WATCH_BYTES)
+        __real_shares_count(conn, pool, before, after);
+}
 
 static void live_day(const void *mutant, uint64_t seed)
 {
@@ -97,6 +111,7 @@ static void live_storms(const void *mutant, uint64_t seed)
     const struct storm_mutant *storm = mutant;
     struct run_tally tally = {0};
     apiserver_set_wrong(storm->wrong);
+    watches_are_free = storm->is_free;
     for (uint64_t i = 0; i < STORMS; i++) {
         struct choices choices = choices_of_seed(seed + i);
         run_storm(&choices, seed + i, STEPS, &tally);

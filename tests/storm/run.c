@@ -30,6 +30,7 @@
 #define ROUND_MS      10
 #define LOST_ROUNDS   150 /* after a right was lost: 100 ms each */
 #define LOST_ROUND_MS 100
+#define POOLS_STEPS   100         /* between two looks at the pools */
 #define SLACK_BYTES   (64 * 1024) /* of what relayed requests hold: bytes that wait to be sent upstream */
 
 static struct {
@@ -258,7 +259,10 @@ static const char *left_over(const struct worker_numbers *n, size_t *out)
                     {"claims", n->permit.rights.kept + n->permit.rights.waiting},
                     {"questions about rights", n->permit.rights.asking},
                     {"bytes of rights", n->permit.rights.bytes},
-                    {"bytes of half-sent messages", n->core.rest_bytes}};
+                    {"bytes of half-sent messages", n->core.rest_bytes},
+                    {"bytes in the pool of requests", n->pools[SHARES_REQUESTS].used},
+                    {"bytes in the pool of watches", n->pools[SHARES_WATCH_BYTES].used},
+                    {"bytes in the pool of lists", n->pools[SHARES_LIST_BYTES].used}};
     for (size_t i = 0; i < sizeof(accounts) / sizeof(accounts[0]); i++) {
         if (accounts[i].value == 0)
             continue;
@@ -273,12 +277,40 @@ static const char *left_over(const struct worker_numbers *n, size_t *out)
  * buffers that are twice as long as their bytes. A loose bound, which finds what grows without any. */
 static void expect_bound(const struct worker_numbers *n)
 {
+    static const enum shares_pool pools[] = {SHARES_REQUESTS, SHARES_WATCH_BYTES, SHARES_LIST_BYTES};
+    for (size_t i = 0; i < sizeof(pools) / sizeof(pools[0]); i++) {
+        const struct pool_numbers *p = &n->pools[pools[i]];
+        if (p->used > (ROGUES + CLIENTS + 1) * p->limit)
+            verdict_fail("clients hold %llu of %s, and %llu is the limit", (unsigned long long)p->used,
+                         shares_pool_name(pools[i]), (unsigned long long)p->limit);
+    }
+
     size_t most = 2 * (ROGUES + CLIENTS + 1) * house_call_bytes() + SLACK_BYTES;
     if (n->kfront.relay.held_peak > most)
         verdict_fail("relayed requests of Kubernetes held %zu bytes, and %zu is the most", n->kfront.relay.held_peak,
                      most);
     if (n->kfront.relay.document_bytes > KRELAY_DOCS_BYTES)
         verdict_fail("%zu bytes of documents are kept", n->kfront.relay.document_bytes);
+}
+
+/* What watches of all dialects and their rights hold is charged to clients, at any time. */
+static void expect_charged(const struct worker_numbers *n)
+{
+    const struct rights_stats *rights = &n->permit.rights;
+    size_t held = n->watch.streams * STREAM_BYTES + n->kube.bytes + n->sse.bytes + rights->bytes - rights->idle_bytes;
+    if (n->pools[SHARES_WATCH_BYTES].used < held)
+        verdict_fail("watches hold %zu bytes, and clients are charged for %llu", held,
+                     (unsigned long long)n->pools[SHARES_WATCH_BYTES].used);
+}
+
+static void expect_pools(void)
+{
+    size_t n;
+    const struct worker_numbers *workers = house_count(&n);
+    for (size_t i = 0; workers != NULL && i < n; i++) {
+        expect_bound(&workers[i]);
+        expect_charged(&workers[i]);
+    }
 }
 
 static const char *any_left_over(size_t *value)
@@ -323,6 +355,7 @@ static void count_up(void)
     for (size_t i = 0; workers != NULL && i < n; i++) {
         const struct worker_numbers *w = &workers[i];
         expect_bound(w);
+        expect_charged(w);
         run.tally->refused_streams += w->inbound.refused_streams;
         run.tally->refused_connections += w->inbound.refused_connections;
         run.tally->ended_largest += w->inbound.ended_largest;
@@ -400,8 +433,11 @@ void run_storm(struct choices *choices, uint64_t seed, unsigned steps, struct ru
     clock_begin();
     begin(choices, tally);
     bool is_short = choose_rarely(choices, 8); /* the server ends in the middle of it all */
-    for (unsigned i = 0; i < steps && !choices_are_over(choices); i++)
+    for (unsigned i = 0; i < steps && !choices_are_over(choices); i++) {
         step();
+        if (i % POOLS_STEPS == POOLS_STEPS - 1)
+            expect_pools();
+    }
     refuse_end();
     if (!is_short) {
         heal();
