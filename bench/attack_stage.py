@@ -21,6 +21,11 @@ SHARE, RATIO = 99.9, 2.0  # per cent of requests that succeed; p99 over that bes
 SETTLE_S = 20
 RATIOS = {"events": ("etcd_events", "kube_events"), "creates": ("etcd_creates", "kube_creates"),
           "gets": ("reads", "visit_reads"), "lists": ("lists",)}
+# What /readyz?verbose must say of an attack: the pools of which it must name one, and the attacker as who holds most. What
+# the attacker must be told; None: its answers say it in their bodies, which nobody reads.
+NAMED = {"selectors": (("watch_bytes", "list_bytes"), "HTTP 429"), "long-keys": (("watch_bytes",), "hold as much memory as they may"),
+         "prefixes": (("watch_bytes",), None), "dialects": (("watch_bytes",), "hold as much memory as they may"),
+         "list-selectors": (("list_bytes",), "HTTP 429")}
 SHARES = {"gets": ("reads", "visit_reads"), "lists": ("lists",), "creates": ("etcd_creates", "kube_creates")}
 BALANCER = """global
     maxconn 9000
@@ -78,6 +83,11 @@ class Stage(stage.Stage):
         with urllib.request.urlopen(f"http://{self.admin}/metrics", timeout=10) as answer:
             lines = (line.rsplit(" ", 1) for line in answer.read().decode().splitlines() if not line.startswith("#"))
             return {name: float(value) for name, value in lines}
+
+    def pool_lines(self):
+        """What /readyz?verbose says of pools."""
+        with urllib.request.urlopen(f"http://{self.admin}/readyz?verbose", timeout=10) as answer:
+            return [line for line in answer.read().decode().splitlines() if "pools" in line]
 
     def cpu_s(self):
         fields = pathlib.Path(f"/proc/{self.belfryd.popen.pid}/stat").read_text().rsplit(")", 1)[1].split()
@@ -209,6 +219,7 @@ class Bed:
         attack = Attack(self.tools, name, address, *more)
         time.sleep(seconds)
         try:
+            self.said = self.servers.pool_lines()
             return self.healthy.phase(), attack.stop()
         except BaseException:
             attack.popen.kill()
@@ -237,7 +248,7 @@ class Row:
 
     def __init__(self, name, attack=None, more=()):
         self.name, self.attack, self.more = name, attack or name, more
-        self.figures, self.told, self.rss, self.ratios, self.rejected = {}, {}, 0, {}, {}
+        self.figures, self.told, self.rss, self.ratios, self.rejected, self.said = {}, {}, 0, {}, {}, []
 
     def run(self, bed, tools):
         bed.make_ready()
@@ -258,6 +269,7 @@ class Row:
         sampler = Sampler(servers)
         try:
             self.figures, self.told = bed.attacked(self.attack, bed.address, seconds, *self.more)
+            self.said = bed.said
         finally:
             self.rss = sampler.stop()
         self.cpu = 100 * (servers.cpu_s() - cpu) / (time.monotonic() - began)
@@ -301,6 +313,11 @@ class Row:
             yield f"{f['keep_alives_cut']:.0f} connections with keep-alives cut ({f['keep_alives_why']})"
         if self.rss > tools.memory << 20:
             yield f"RSS {self.rss >> 20} MiB"
+        pools, reason = NAMED.get(self.attack, ((), None))
+        if pools and not any(f" {pool}" in line and f"{ATTACKER} holds most" in line for pool in pools for line in self.said):
+            yield f"/readyz does not name {' or '.join(pools)} and {ATTACKER}: {self.said}"
+        if reason and not any(reason in text for text in self.told["told"]):
+            yield f"the attacker was not told \"{reason}\""
         for name, (noisy, quiet) in self.ratios.items():
             if noisy > RATIO * max(quiet, tools.floor):
                 yield f"p99 of {name} {noisy:.1f} ms, {quiet:.1f} ms beside the sink"

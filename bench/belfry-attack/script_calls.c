@@ -109,7 +109,23 @@ static void ranges_turn(struct hostile *hostile)
 
 #define BOMB_BYTES 1900000 /* unpacked: a field that nobody knows, under the limit of a message */
 
-/* A WatchRequest that asks for nothing, packed with its head of five bytes. */
+/* The message, packed with its head of five bytes. Returns how long it is. */
+static size_t pack_message(struct belfry_bytes plain, uint8_t *packed, size_t room)
+{
+    z_stream zip = {.next_in = (Bytef *)(uintptr_t)plain.data,
+                    .avail_in = (uInt)plain.len,
+                    .next_out = packed + MESSAGE_HEAD,
+                    .avail_out = (uInt)(room - MESSAGE_HEAD)};
+    if (deflateInit2(&zip, 9, Z_DEFLATED, 15 + 16, 9, Z_DEFAULT_STRATEGY) != Z_OK ||
+        deflate(&zip, Z_FINISH) != Z_STREAM_END)
+        die("a message cannot be packed");
+    packed[0] = 1;
+    h2frame_write_u32(packed + 1, (uint32_t)zip.total_out);
+    deflateEnd(&zip);
+    return MESSAGE_HEAD + zip.total_out;
+}
+
+/* A WatchRequest that asks for nothing. */
 static struct belfry_bytes bomb(void)
 {
     static uint8_t plain[BOMB_BYTES] = {0x7a, 0, 0, 0}, packed[16384];
@@ -119,17 +135,7 @@ static struct belfry_bytes bomb(void)
     size_t inside = sizeof(plain) - 4;
     for (int i = 0; i < 3; i++) /* its length, as a varint of three bytes */
         plain[1 + i] = (uint8_t)((inside >> (7 * i) & 127) | (i < 2 ? 128 : 0));
-    z_stream zip = {.next_in = plain,
-                    .avail_in = sizeof(plain),
-                    .next_out = packed + MESSAGE_HEAD,
-                    .avail_out = sizeof(packed) - MESSAGE_HEAD};
-    if (deflateInit2(&zip, 9, Z_DEFLATED, 15 + 16, 9, Z_DEFAULT_STRATEGY) != Z_OK ||
-        deflate(&zip, Z_FINISH) != Z_STREAM_END)
-        die("a message cannot be packed");
-    packed[0] = 1;
-    h2frame_write_u32(packed + 1, (uint32_t)zip.total_out);
-    len = MESSAGE_HEAD + zip.total_out;
-    deflateEnd(&zip);
+    len = pack_message(belfry_bytes_of(plain, sizeof(plain)), packed, sizeof(packed));
     return belfry_bytes_of(packed, len);
 }
 
@@ -223,6 +229,106 @@ static void ids_turn(struct hostile *hostile)
     send_batch(hostile, &batch);
 }
 
+/* ---- watches and lists that are large in memory and small on the wire ---- */
+
+#define LARGE_KEY     31000 /* bytes of a key, packed with gzip; a stream has LARGE_WATCHES of such watches */
+#define LARGE_WATCHES 10
+#define LARGE_PATH    4000 /* bytes of a path, which are one from its second use on: the server's table holds 4,096 */
+#define LARGE_GETS    1500 /* of a connection */
+#define PODS          "/apis/example.apiserver.k8s.io/v1/pods?resourceVersion=0"
+
+static void open_packed_watch(struct hostile *hostile)
+{
+    struct belfry_buf block = {0};
+    hpack_call(&block, HPACK_FORGET, SCRIPT_WATCH);
+    hpack_field(&block, HPACK_FORGET, "grpc-encoding", "gzip", 4);
+    hostile_open(hostile, &block, H2FRAME_END_HEADERS);
+    belfry_buf_fini(&block);
+}
+
+/* etcd's: spans with long keys. A message goes whole, because nothing is kept of it between turns. */
+static void long_keys_turn(struct hostile *hostile)
+{
+    static char key[LARGE_KEY], end[LARGE_KEY];
+    uint8_t packed[1024];
+    struct belfry_buf message = {0};
+    if (hostile->window < (int64_t)sizeof(packed))
+        return;
+    memset(key, 'k', sizeof(key));
+    memset(end, 'z', sizeof(end));
+    snprintf(key, sizeof(key), "/k/%zu/%zu/", hostile->index, hostile->step);
+    must(belfry_write_watch_create(&message,
+                                   &(const struct belfry_wire_create){.key = belfry_bytes_of(key, sizeof(key)),
+                                                                      .range_end = belfry_bytes_of(end, sizeof(end))}),
+         "create");
+    size_t len = pack_message(belfry_buf_bytes(&message), packed, sizeof(packed));
+    belfry_buf_fini(&message);
+    if (hostile->step++ % LARGE_WATCHES == 0)
+        open_packed_watch(hostile);
+    script_data(hostile, packed, len);
+}
+
+/* GETs of one path. */
+static void gets_turn(struct hostile *hostile, const char *path)
+{
+    for (int i = 0; i < A_TURN && hostile->next_id < 2 * LARGE_GETS; i++, hostile->step++) {
+        struct belfry_buf block = {0};
+        hpack_entry(&block, 2); /* GET, */
+        hpack_entry(&block, 6); /* http */
+        if (hostile->step == 0)
+            hpack_field(&block, HPACK_KEEP, ":path", path, strlen(path));
+        else
+            hpack_entry(&block, HPACK_NEWEST);
+        hpack_field(&block, HPACK_FORGET, ":authority", "127.0.0.1", 9);
+        hostile_open(hostile, &block, H2FRAME_END_HEADERS | H2FRAME_END_STREAM);
+        belfry_buf_fini(&block);
+    }
+}
+
+/* The path, and as many empty values of a selector as it takes. */
+static const char *path_of_values(const char *front, char path[LARGE_PATH])
+{
+    size_t len = strlen(front);
+    memset(path, ',', LARGE_PATH);
+    memcpy(path, front, len);
+    path[LARGE_PATH - 2] = ')';
+    path[LARGE_PATH - 1] = '\0';
+    return path;
+}
+
+static void selectors_turn(struct hostile *hostile)
+{
+    char path[LARGE_PATH];
+    gets_turn(hostile, path_of_values(PODS "&watch=1&labelSelector=a+in+(", path));
+}
+
+static void list_selectors_turn(struct hostile *hostile)
+{
+    char path[LARGE_PATH];
+    gets_turn(hostile, path_of_values(PODS "&labelSelector=a+notin+(", path));
+}
+
+/* Server-Sent Events, of sixteen long prefixes. */
+static void prefixes_turn(struct hostile *hostile)
+{
+    char path[LARGE_PATH] = "/v1/events?";
+    size_t len = strlen(path);
+    for (int i = 0; i < 16; i++) {
+        len += (size_t)snprintf(path + len, sizeof(path) - len, "%sprefix=%%2F", i > 0 ? "&" : "");
+        memset(path + len, 'a' + i, 220);
+        len += 220;
+    }
+    path[len] = '\0';
+    gets_turn(hostile, path);
+}
+
+/* All dialects at once: what one holds counts for the others. */
+static void dialects_turn(struct hostile *hostile)
+{
+    static void (*const turns[])(struct hostile * hostile) = {selectors_turn, long_keys_turn, prefixes_turn};
+    turns[hostile->index % (sizeof(turns) / sizeof(turns[0]))](hostile);
+}
+
 /* Watches with tokens that nobody has given out; etcd waits for the revision that such a token names. */
 static void tokens_turn(struct hostile *hostile)
 {
@@ -251,5 +357,12 @@ const struct script script_calls[] = {
     {"watches", "as many small watches as can be created", SCRIPT_HTTP2, 4, 1 << 20, .turn = watches_turn},
     {"ids", "watches with ids of the client's own, twice, and canceled", SCRIPT_HTTP2, 4, 1 << 20, .turn = ids_turn},
     {"tokens", "watches with tokens that nobody has given out", SCRIPT_HTTP2, 4, 1 << 20, .turn = tokens_turn},
+    {"selectors", "Kubernetes watches whose selectors are 60 KB in memory", SCRIPT_HTTP2, 8, 1 << 20,
+     .turn = selectors_turn},
+    {"long-keys", "etcd watches of keys of 31 KB, packed with gzip", SCRIPT_HTTP2, 8, 1 << 20, .turn = long_keys_turn},
+    {"prefixes", "Server-Sent Events of sixteen long prefixes", SCRIPT_HTTP2, 8, 1 << 20, .turn = prefixes_turn},
+    {"dialects", "the three above at once", SCRIPT_HTTP2, 12, 1 << 20, .turn = dialects_turn},
+    {"list-selectors", "lists whose selectors are 60 KB in memory, without a window", SCRIPT_HTTP2, 8, 1 << 20,
+     .turn = list_selectors_turn, .no_window = true},
     {0},
 };
