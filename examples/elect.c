@@ -4,6 +4,8 @@
  *                                                        PROPOSAL, and leads until Ctrl-C or until the lease is lost
  *     elect [-e ENDPOINTS] -l NAME                       prints key and proposal of each new leader
  */
+#define _POSIX_C_SOURCE 200809L /* for programs that are built as plain C99 */
+
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>

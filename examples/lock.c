@@ -9,6 +9,8 @@
  * If the lock is lost (etcd cannot be reached for the TTL, or the key was deleted), the command is killed before
  * another process can hold the lock, and the exit code is 1.
  */
+#define _POSIX_C_SOURCE 200809L /* for programs that are built as plain C99 */
+
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>

@@ -2,6 +2,8 @@
  *
  *     loop_libuv [ENDPOINTS [PREFIX]]
  */
+#define _POSIX_C_SOURCE 200809L /* for programs that are built as plain C99 */
+
 #include <signal.h>
 #include <stdio.h>
 

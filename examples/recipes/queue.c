@@ -186,10 +186,11 @@ int place_open(struct belfry *b, const char *name, const char *value, int64_t tt
     p->user = user;
     p->prefix = malloc(strlen(name) + 2);
     p->key = calloc(1, strlen(name) + 1 + 16 + 1);
-    p->value = strdup(value);
+    p->value = malloc(strlen(value) + 1);
     int err = p->prefix == NULL || p->key == NULL || p->value == NULL ? BELFRY_ERR_NOMEM : BELFRY_OK;
     if (err == BELFRY_OK) {
         sprintf(p->prefix, "%s/", name);
+        strcpy(p->value, value);
         err = belfry_lease_open(b, ttl_s, on_lease, p, &p->lease);
     }
     if (err == BELFRY_OK)

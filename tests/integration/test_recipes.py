@@ -280,3 +280,21 @@ def test_lock_and_election_of_one_name_are_one_queue(cluster):
     assert leader.lines == []
     lock.end()
     leader.wait_lines(2)
+
+
+def test_recipes_work_as_plain_c99(cluster, tmp_path):
+    """As a user builds them with -std=c99: a function without a declaration would cut pointers in half."""
+    source = os.path.join(os.path.dirname(__file__), "..", "..")
+    examples = os.path.join(source, "examples")
+    flags = ["-std=c99", "-pedantic-errors", "-Wall", "-Wextra", "-Werror", f"-I{source}/include", f"-I{examples}"]
+    modules = procs.run(["pkg-config", "--cflags", "glib-2.0", "libuv", "libevent_core", "libsystemd"]).stdout.decode().split()
+    flags += [word.replace("-I", "-isystem", 1) for word in modules]
+    for folder in (examples, os.path.join(examples, "recipes")):
+        for name in sorted(n for n in os.listdir(folder) if n.endswith(".c")):
+            procs.run(["cc", *flags, "-fsyntax-only", os.path.join(folder, name)])
+    lib = os.path.abspath(os.path.join(os.path.dirname(binary("belfryd")), "..", "lib"))
+    lock = str(tmp_path / "lock")
+    procs.run(["cc", *flags, "-o", lock, f"{examples}/lock.c", f"{examples}/recipes/queue.c", f"-L{lib}", "-lbelfry",
+               f"-Wl,-rpath,{lib}"])
+    done = procs.run([lock, "-e", endpoints(cluster), "-t", "5", "plain", "echo", "held"])
+    assert done.stdout == b"held\n"
