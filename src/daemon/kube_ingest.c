@@ -25,8 +25,10 @@ static void on_resource_changed(size_t number, void *user)
     struct resource_set_view view;
     struct resource_driver_status status;
     resource_set_look(ingest->set, number, &view);
-    struct resource_standing_view now = {
-        .is_ready = view.is_ready, .is_stale = view.is_stale, .is_absent = view.is_absent};
+    struct resource_standing_view now = {.is_ready = view.is_ready,
+                                         .is_stale = view.is_stale,
+                                         .is_absent = view.is_absent,
+                                         .is_gone = view.is_absent && view.is_found};
     memcpy(now.reason, view.reason, sizeof(now.reason));
     if (view.is_found) {
         resource_driver_status(view.driver, &status);
@@ -191,7 +193,7 @@ static void add_follower(const struct resource_set_view *view, struct kube_inges
                  belfry_kube_server(resource_set_server(ingest->set, status.server)));
 }
 
-/* What the whole tier says of its upstream: ready while each resource is, but those that upstream does not have. The
+/* What the whole tier says of its upstream: ready while each resource is, but those whose definition was deleted. The
  * endpoint is that of the first resource. */
 static void sum_up(struct kube_ingest *ingest, struct driver_status *out)
 {
@@ -202,11 +204,15 @@ static void sum_up(struct kube_ingest *ingest, struct driver_status *out)
         resource_set_look(ingest->set, i, &view);
         if (view.is_found)
             add_follower(&view, ingest, out);
-        if (view.is_ready || view.is_absent || out->standing != DRIVER_READY)
+        if (view.is_ready || (view.is_absent && view.is_found) || out->standing != DRIVER_READY)
             continue;
         out->standing = view.is_stale ? DRIVER_STALE : DRIVER_NOT_READY;
         out->state = UPSTREAM_START;
         out->silent_ms = BELFRY_NEVER;
+        out->trouble = view.is_absent  ? DRIVER_ABSENT
+                       : view.is_stale ? DRIVER_SILENT
+                       : view.is_found ? DRIVER_WORKING
+                                       : DRIVER_UNREACHABLE;
         memcpy(out->reason, view.reason, sizeof(out->reason));
     }
     count_servers(ingest, out);

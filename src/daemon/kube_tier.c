@@ -222,7 +222,8 @@ static void kube_tier_finish(struct tier_parts *parts, struct tier_numbers *numb
         tier->upstream.tls != NULL ? tier_seconds_until(belfry_tls_expires(tier->upstream.tls)) : BELFRY_NEVER;
 }
 
-/* A resource that upstream does not have is relayed, so nothing waits for it. */
+/* A resource that was named and never found is probably a mistake. One that was found, and whose definition is deleted,
+ * is relayed, and the others go on. */
 static void kube_tier_look(struct tier_parts *parts, struct tier_parts_view *out)
 {
     struct kube_tier *tier = kube_of(parts);
@@ -231,7 +232,7 @@ static void kube_tier_look(struct tier_parts *parts, struct tier_parts_view *out
         uint64_t turn = 0;
         struct resource_standing_view view;
         resource_standing_look(&tier->standings[i], &turn, &view);
-        if (view.is_ready || view.is_absent)
+        if (view.is_ready || view.is_gone)
             continue;
         out->is_ready = false;
         memcpy(out->reason, view.reason, sizeof(out->reason));

@@ -21,7 +21,8 @@ void resource_standing_set(struct resource_standing *standing, const struct reso
     pthread_mutex_lock(&standing->mu); /* only ingest writes, so what is compared is what others see */
     const struct resource_standing_view *now = &standing->view;
     bool moved = now->is_ready != view->is_ready || now->is_stale != view->is_stale ||
-                 now->is_absent != view->is_absent || strcmp(now->reason, view->reason) != 0;
+                 now->is_absent != view->is_absent || now->is_gone != view->is_gone ||
+                 strcmp(now->reason, view->reason) != 0;
     standing->view = *view;
     pthread_mutex_unlock(&standing->mu);
     if (moved)

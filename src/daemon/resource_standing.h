@@ -16,6 +16,7 @@ struct resource_standing_view {
     bool is_ready;
     bool is_stale;
     bool is_absent;   /* upstream does not have the resource: requests are relayed */
+    bool is_gone;     /* and it had it since the start */
     char reason[256]; /* why it is not ready */
 };
 

@@ -4,7 +4,9 @@
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
+#include "opt/nearest.h"
 #include "json/document.h"
 
 static void find_set_path(struct resource_find *find)
@@ -93,6 +95,40 @@ static bool has_verb(yyjson_val *resource, const char *verb)
     return false;
 }
 
+/* "pod" is probably meant to be "pods": kubectl takes the singular and short names, and so people write them. */
+static void find_nearest(struct resource_find *find, yyjson_val *root)
+{
+    yyjson_val *resources = yyjson_obj_get(root, "resources"), *one, *alias;
+    const char *best = find->nearest[0] != '\0' ? find->nearest : NULL;
+    char nearest[RESOURCE_LABEL_MAX + 1];
+    size_t i, n, k, m;
+    yyjson_arr_foreach(resources, i, n, one)
+    {
+        char plural[RESOURCE_LABEL_MAX + 1], singular[RESOURCE_LABEL_MAX + 1];
+        if (!member_label(one, "name", plural)) /* a subresource, pods/log */
+            continue;
+        bool is_meant = member_label(one, "singularName", singular) && strcmp(singular, find->name.plural) == 0;
+        is_meant = is_meant || (member_label(one, "kind", singular) && strcasecmp(singular, find->name.plural) == 0);
+        yyjson_arr_foreach(yyjson_obj_get(one, "shortNames"), k, m, alias)
+        {
+            is_meant = is_meant || (yyjson_is_str(alias) && yyjson_equals_str(alias, find->name.plural));
+        }
+        const char *before = best;
+        if (is_meant)
+            best = plural;
+        else
+            belfry_nearest_consider(find->name.plural, plural, &best);
+        if (best != before) {
+            memcpy(nearest, best, strlen(best) + 1);
+            best = nearest;
+        }
+        if (is_meant)
+            break;
+    }
+    if (best == nearest)
+        memcpy(find->nearest, nearest, sizeof(nearest));
+}
+
 static yyjson_val *find_in_list(const struct resource_find *find, yyjson_val *root)
 {
     yyjson_val *resources = yyjson_obj_get(root, "resources"), *one;
@@ -119,8 +155,10 @@ static enum resource_find_state find_take_resources(struct resource_find *find, 
 {
     struct resource_facts *facts = &find->facts;
     yyjson_val *one = find_in_list(find, root);
-    if (one == NULL)
+    if (one == NULL) {
+        find_nearest(find, root);
         return find_next_version(find);
+    }
     if (!has_verb(one, "list") || !has_verb(one, "watch"))
         return find_fail(find, "the resource cannot be listed and watched");
     if (!member_label(one, "kind", facts->kind) || facts->kind[0] == '\0' ||

@@ -50,8 +50,9 @@ struct resource_find {
     char versions[RESOURCE_FIND_VERSIONS][RESOURCE_LABEL_MAX + 1];
     size_t n_versions, at;
     char path[RESOURCE_FIND_PATH];
-    struct resource_facts facts; /* FOUND */
-    const char *why;             /* FAILED: a literal */
+    struct resource_facts facts;          /* FOUND */
+    const char *why;                      /* FAILED: a literal */
+    char nearest[RESOURCE_LABEL_MAX + 1]; /* a resource of these versions whose name is like ours; "": none is */
 };
 
 /* Begins, or begins again. */

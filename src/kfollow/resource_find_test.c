@@ -150,10 +150,29 @@ static void a_lack_of_memory_is_a_failure(void **state)
     }
 }
 
+/* What people write, as kubectl takes it, and what they mistype. */
+static void an_absent_resource_has_a_near_one(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *nearest;
+    } rows[] = {{"pod", "pods"}, {"node", "nodes"}, {"no", "nodes"}, {"podss", "pods"}, {"persistentvolumes", ""}};
+    static const char listed[] =
+        "{\"resources\":[{\"name\":\"pods/log\",\"kind\":\"Pod\"},{\"name\":7},"
+        "{\"name\":\"pods\",\"singularName\":\"pod\",\"kind\":\"Pod\"},"
+        "{\"name\":\"nodes\",\"singularName\":\"\",\"kind\":\"Node\",\"shortNames\":[\"no\",3]}]}";
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct resource_find find = begin(rows[i].name);
+        assert_int_equal(answer(&find, "/api/v1", 200, listed), RESOURCE_FIND_ABSENT);
+        assert_string_equal(find.nearest, rows[i].nearest);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_resource_of_the_core_group_is_found),
+        cmocka_unit_test(an_absent_resource_has_a_near_one),
         cmocka_unit_test(the_preferred_version_is_asked_first),
         cmocka_unit_test(a_version_that_was_asked_for_is_the_only_one),
         cmocka_unit_test(a_resource_that_is_nowhere_is_absent),

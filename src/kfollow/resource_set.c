@@ -204,7 +204,12 @@ static void entry_look_failed(struct entry *entry, const char *why)
 
 static void entry_absent(struct entry *entry)
 {
-    static const char absent[] = "upstream does not have the resource";
+    const struct resource_find *find = &entry->find;
+    char absent[sizeof(entry->why)];
+    bool has_idea = find->nearest[0] != '\0', has_group = find->name.group[0] != '\0';
+    snprintf(absent, sizeof(absent), "upstream does not have the resource%s%s%s%.64s%s",
+             has_idea ? ": did you mean " : "", find->nearest, has_idea && has_group ? "." : "",
+             has_idea ? find->name.group : "", has_idea ? "?" : "");
     if (strcmp(entry->why, absent) != 0)
         belfry_logf(entry->set->opts.log, BELFRY_LOG_WARN, "resource_absent", "resource=%s why=\"%s\"", entry->text,
                     absent);

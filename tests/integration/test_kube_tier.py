@@ -120,8 +120,8 @@ def test_it_counts_by_resource(tier):
     assert metrics[f'belfry_resource_ready{{resource="{WIDGETS}"}}'] == 0
     assert metrics['belfry_reviews_total{kind="access"}'] > 0
     assert resource(tier, WIDGETS)["state"] == "absent"
-    status, body = tier.admin("/readyz?verbose")
-    assert status == 200, body
+    status, body = tier.admin("/readyz")  # it was named, and is not there
+    assert status == 503 and f"{WIDGETS} is not followed yet: upstream does not have the resource" in body, body
 
 
 def ranges(tier):
@@ -172,6 +172,19 @@ def test_a_resource_that_is_defined_later_is_found(bed, tier):
     procs.wait_until(lambda: resource(tier, WIDGETS)["ready"] == 1, 60, 0.2, lambda: f"widgets: {resource(tier, WIDGETS)}")
     listed = tier.call("GET", WIDGETS.path(), LISTED)
     assert (listed.code, listed.json["kind"]) == (200, "WidgetList")
+    assert tier.admin("/readyz") == (200, "ok\n")
+
+
+def test_a_resource_that_is_misspelt_is_not_ready(bed, tmp_path):
+    tier = KubeTier(tmp_path, bed.cluster.servers, ["pod", "nosuch.example.com", "deployment.apps"])
+    tier.start(wait=False)
+    try:
+        procs.wait_until(lambda: tier.log().count("event=resource_absent") == 3, 30, 0.1, tier.log)
+        status, body = tier.admin("/readyz")
+        assert status == 503 and "pod is not followed yet: upstream does not have the resource: did you mean pods?" in body, body
+        assert "did you mean deployments.apps?" in tier.log()
+    finally:
+        tier.kill()
 
 
 def test_a_definition_that_is_deleted_is_relayed(bed, tier, soak):
