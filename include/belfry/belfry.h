@@ -140,7 +140,8 @@ BELFRY_API int belfry_fd(const struct belfry *b);
 BELFRY_API int belfry_dispatch(struct belfry *b);
 
 /* Waits and dispatches until `timeout_ms` have passed (-1: no limit), belfry_stop() was called, or nothing is left on
- * the session. Errors: BELFRY_ERR_TIMEOUT (the time passed), BELFRY_ERR_IO. */
+ * the session. Errors: BELFRY_ERR_TIMEOUT (the time passed; nothing has failed, and a further call goes on),
+ * BELFRY_ERR_IO. */
 BELFRY_API int belfry_run(struct belfry *b, int timeout_ms);
 
 /* Makes belfry_run() return BELFRY_OK. If none is running, the next one returns immediately. Callable from a callback,

@@ -371,6 +371,10 @@ int belfry_run(struct belfry *b, int timeout_ms)
             err = belfry_loop_dispatch(b->loop);
         if (err == BELFRY_OK && belfry_clock_ms() >= end && !atomic_load(&b->stop))
             err = BELFRY_ERR_TIMEOUT;
+        if (err == BELFRY_ERR_TIMEOUT)
+            return belfry_why_note(b, err,
+                                   "belfry_run() ran for its timeout_ms, and what is on the session goes on: call it "
+                                   "again, or with -1");
         if (err != BELFRY_OK)
             return belfry_why_note(b, err, NULL);
     }

@@ -674,7 +674,7 @@ static void a_stop_that_comes_early_stops_the_next_run_and_no_other(void **state
     belfry_stop(bed.b);
     assert_int_equal(belfry_run(bed.b, -1), BELFRY_OK);
     assert_int_equal(belfry_run(bed.b, 20), BELFRY_ERR_TIMEOUT);
-    assert_string_equal(belfry_why(bed.b), belfry_strerror(BELFRY_ERR_TIMEOUT));
+    assert_non_null(strstr(belfry_why(bed.b), "call it again")); /* nothing has failed */
 }
 
 /* ---- watches and follows ---- */

@@ -84,12 +84,15 @@ static enum belfry_err check_credential(const struct belfry_kubeconfig *config, 
 {
     if (config->cert_file != NULL || config->cert_pem != NULL) {
         snprintf(why, len,
-                 "the tier's credential is a client certificate, which would count for relayed requests too: use a "
-                 "token");
+                 "the tier's credential is a client certificate, which would count for relayed requests too. Make a "
+                 "token for it: kubectl create serviceaccount belfry; kubectl create token belfry --duration 24h "
+                 ">token; and give --upstream-kube URL --upstream-cacert FILE --upstream-token-file token");
         return BELFRY_ERR_INVALID;
     }
     if (config->token == NULL && config->token_file == NULL) {
-        snprintf(why, len, "the tier has no token for the API server: give --upstream-token-file FILE");
+        snprintf(why, len,
+                 "the tier has no token for the API server: give --upstream-token-file FILE (kubectl create token NAME "
+                 "makes one)");
         return BELFRY_ERR_INVALID;
     }
     return BELFRY_OK;

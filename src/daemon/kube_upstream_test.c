@@ -82,7 +82,7 @@ static void a_client_certificate_is_refused(void **state)
                             "\"users\":[{\"name\":\"u\",\"user\":{\"token\":\"secret\","
                             "\"client-certificate\":\"/c.pem\",\"client-key\":\"/c.key\"}}],"
                             "\"contexts\":[{\"name\":\"c\",\"context\":{\"cluster\":\"c\",\"user\":\"u\"}}]}");
-    expect_wrong(config_path, NULL, "which would count for relayed requests too: use a token");
+    expect_wrong(config_path, NULL, "kubectl create token belfry");
 }
 
 static void a_tier_without_a_token_is_refused(void **state)

@@ -365,6 +365,8 @@ static void a_server_that_does_not_offer_it_is_listed_at_once_and_not_asked_agai
     scriptpeer_answer(next_request(), "422 Unprocessable Entity", JSON, status(422, "Invalid"));
     struct scriptpeer_conn *conn = next_request_after(0, AT_ONCE);
     assert_list(conn, "0", "500");
+    assert_non_null(strstr(bed.links, "the server does not send the state with a watch: it is listed"));
+    assert_null(strstr(bed.links, "422"));
     scriptpeer_answer(conn, "200 OK", JSON, list_of("10", pod("a", "5")));
     conn = next_request();
     assert_watch(conn, "10");

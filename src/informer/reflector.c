@@ -341,6 +341,11 @@ void belfry_reflector_ended(struct belfry_reflector *reflector, const struct bel
     }
 }
 
+bool belfry_reflector_offers(const struct belfry_reflector *reflector)
+{
+    return reflector->offers;
+}
+
 enum belfry_reflector_state belfry_reflector_state(const struct belfry_reflector *reflector)
 {
     return reflector->state;

@@ -119,6 +119,8 @@ void belfry_reflector_resumed(struct belfry_reflector *reflector, uint64_t now_m
 /* True: the server ignores the current watch-list: cancel it, then call ended() with BELFRY_ERR_UNSUPPORTED. */
 bool belfry_reflector_stalled(const struct belfry_reflector *reflector, uint64_t now_ms);
 
+/* False: the server has refused a watch-list, so the state is listed from now on. */
+bool belfry_reflector_offers(const struct belfry_reflector *reflector);
 enum belfry_reflector_state belfry_reflector_state(const struct belfry_reflector *reflector);
 
 struct belfry_reflector_counts {

@@ -163,8 +163,11 @@ static void on_ended(struct belfry_kube_request *request, const struct belfry_en
         struct belfry_reflector_outcome outcome = {.failure = failure,
                                                    .refused = ended->broke == BELFRY_BROKE_REFUSED,
                                                    .broke_off = ended->broke == BELFRY_BROKE_OFF};
+        bool offered = belfry_reflector_offers(s->reflector);
         belfry_reflector_ended(s->reflector, &outcome, belfry_clock_ms());
-        if (failure->err != BELFRY_OK)
+        if (offered && !belfry_reflector_offers(s->reflector)) /* an older server, and nothing is wrong with it */
+            tell_link(s, BELFRY_OK, "the server does not send the state with a watch: it is listed");
+        else if (failure->err != BELFRY_OK)
             tell_link(s, failure->err, failure->why);
     }
     s->depth--;

@@ -69,7 +69,8 @@ enum permit_verdict {
 
 /* Why a client without a token is refused in front of Kubernetes, though it has a certificate. */
 #define PERMIT_NO_CERTIFICATES                                                                                         \
-    VOUCH_PREFIX "belfry: this tier cannot pass a client certificate on to the API server: use a bearer token"
+    VOUCH_PREFIX "belfry: this tier cannot pass a client certificate on to the API server: use a bearer "              \
+                 "token (kubectl create token NAME)"
 
 /* Why a tier below receives no answer (permit_ask_below()) about a token for which upstream does not answer, though it
  * answers others. For clients here the reason is PERMIT_BAD_TOKEN. */
