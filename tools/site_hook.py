@@ -3,7 +3,8 @@
 Documents of the repository link to each other as files do, from folder to folder. In the site:
 - a link to a page of the site, from wherever, leads to that page;
 - a link to another file of the repository (a header, a folder) becomes its text: the site is read without the repository;
-- a link to nothing is left as it is, so that `mkdocs build --strict` fails.
+- a link to nothing is left as it is, so that `mkdocs build --strict` fails;
+- <!-- version --> is the version in VERSION.
 
 Besides, what the theme lacks for readers with a keyboard or a screen reader: a name of the search dialog, and parts that scroll and can be
 reached by keyboard. Long names may break at underscores and slashes.
@@ -73,5 +74,6 @@ def on_page_markdown(markdown, page, **_):
         aside.append(match[0])
         return f"\x02{len(aside) - 1}\x03"
 
+    markdown = markdown.replace("<!-- version -->", (ROOT / "VERSION").read_text().strip())
     text = LINK.sub(lambda match: rewritten(page.file.src_uri, match), CODE.sub(put_aside, markdown))
     return re.sub("\x02(\\d+)\x03", lambda match: aside[int(match[1])], text)

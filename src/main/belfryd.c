@@ -43,7 +43,7 @@ static void announce_hardening(const struct harden_report *report, const struct 
                 yes_or_no(report->filter));
     if (geteuid() == 0)
         belfry_logf(log, BELFRY_LOG_WARN, "runs_as_root",
-                    "why=\"belfryd needs no rights of root: a fault in it would have them all\" "
+                    "why=\"belfryd does not need root; a bug would have full privileges\" "
                     "remedy=\"start it as a user of its own\"");
 }
 

@@ -119,6 +119,15 @@ def test_every_page_is_reached_from_the_first(site):
     assert set(pages) - reached <= {"404.html"}, sorted(set(pages) - reached)
 
 
+def test_the_first_page_has_version_license_and_commands_that_do_not_break(site):
+    text = re.sub(r"<[^>]+>", "", (site[0] / "index.html").read_text())
+    version = (TOP / "VERSION").read_text().strip()
+    assert f"Version {version}" in text and "License: Apache-2.0" in text and "cmake --workflow --preset release" in text
+    blocks = re.findall(r"^```sh\n(.*?)^```", (TOP / "docs/index.md").read_text(), re.M | re.S)
+    assert len(blocks) >= 2
+    assert max(len(line) for block in blocks for line in block.splitlines()) <= 72
+
+
 def test_a_link_that_leads_nowhere_is_found(tmp_path):
     (tmp_path / "b.html").write_text('<h2 id="here">x</h2>')
     pages = {"a.html": Page('<a href="b.html#here">1</a> <a href="b.html#gone">2</a> <a href="c.html">3</a> <img src="d.svg">'),
