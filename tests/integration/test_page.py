@@ -202,10 +202,11 @@ def test_a_dead_upstream_is_told_and_its_return_too(browser, cluster, make_tier,
     assert page.js("document.querySelectorAll('#troubles li').length") == 0
 
 
+@pytest.mark.usefixtures("own_network")
 def test_a_full_pool_names_its_client(browser, cluster, make_tier, picture):
     tier = make_tier(cluster, "--workers", "1", "--max-watchers", "100")
     peers = []
-    for source in (f"127.0.0.{i}" for i in range(9, 14)):  # each has half of what the others left
+    for source in (f"10.77.0.{i}" for i in range(9, 14)):  # each has half of what the others left
         peer = rawh2.Connection(tier.port, source=source, window=1 << 20)
         stream = peer.open(hostile.WATCH, text(1, text(1, b"/greedy/0")))
         for i in range(1, 70):
@@ -217,16 +218,16 @@ def test_a_full_pool_names_its_client(browser, cluster, make_tier, picture):
     page.wait_js("document.querySelector('#checks li.attention') !== null", 30)
     page.wait_js("document.getElementById('troubles').textContent.includes('watchers')")
     assert page.text("verdict") == "Ready", "a full pool is no reason to send clients elsewhere"
-    assert "127.0.0." in page.text("troubles")
+    assert "10.77.0." in page.text("troubles")
     page.wait_js("""document.querySelector('#pools [data-pool="watchers"] .fill').classList.contains("bad")""")
     page.js("document.getElementById('tab-watchers').click()")
     page.wait_js("document.querySelectorAll('#who tbody tr').length === 50")
     picture(page, "page-full-pool")
     page.js("document.getElementById('tab-clients').click()")
     page.wait_js("document.querySelectorAll('#who tbody tr').length === 5")
-    page.js("document.getElementById('filter').value = '0.0.10'")
+    page.js("document.getElementById('filter').value = '77.0.10'")
     page.js("document.getElementById('refresh').click()")
-    page.wait_js("document.querySelectorAll('#who tbody tr').length === 1 && document.getElementById('who').textContent.includes('127.0.0.10')")
+    page.wait_js("document.querySelectorAll('#who tbody tr').length === 1 && document.getElementById('who').textContent.includes('10.77.0.10')")
     for peer in peers:
         peer.close()
 
