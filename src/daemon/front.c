@@ -24,6 +24,9 @@
 #define N_SIGNALS        3
 #define FILES_MS         1000 /* how often files of listeners are looked at, or a quarter of the period of rights */
 #define CRL_LOG_S        86400
+#define ADMIN_STREAMS    16 /* of one connection to the admin address */
+#define ADMIN_GREET_MS   5000
+#define ADMIN_IDLE_MS    60000
 #define FIRST_FD         3 /* of those that a service manager hands over */
 
 /* A listening socket and what it allows. */
@@ -184,8 +187,16 @@ static enum belfry_err open_admin(struct front *front, char *why, size_t why_len
                                .tail = front->tail,
                                .log = front->log};
     err = admin_create(&admin, &front->admin);
-    struct inbound_opts inbound = {
-        .loop = &front->loop, .begin = admin_begin, .user = front->admin, .max_streams = 100, .log = front->log};
+    struct inbound_opts inbound = {.loop = &front->loop,
+                                   .begin = admin_begin,
+                                   .user = front->admin,
+                                   .max_streams = ADMIN_STREAMS,
+                                   .limits = limits_admin(&front->limits),
+                                   .newcomers_first = true, /* a probe of readiness always finds a place */
+                                   .pools_hint = "at the admin address, whose limits are fixed: let fewer ask it",
+                                   .greet_ms = ADMIN_GREET_MS,
+                                   .idle_ms = ADMIN_IDLE_MS,
+                                   .log = front->log};
     if (err == BELFRY_OK)
         err = inbound_create(&inbound, &front->admin_inbound);
     if (err == BELFRY_OK)
@@ -353,6 +364,7 @@ static void front_on_timer(uv_timer_t *timer)
     look_at_files(front, now);
     belfry_tls_tickets_rotate(front->tickets, now);
     logger_tick(front->logger);
+    tier_note_admin(front->tier, front->admin_inbound);
     admin_tick(front->admin, now);
     if (front->state == FRONT_SERVING || front->state == FRONT_DRAINING)
         note_listeners(front);

@@ -15,6 +15,7 @@
 #define REQUESTS_BYTES (64 * MIB) /* these three at most */
 #define CALL_BYTES     (64 * MIB)
 #define LIST_BYTES     (32 * MIB)
+#define ADMIN_BYTES    (16 * MIB) /* connections to the admin address, and answers that are not sent */
 
 static size_t at_most(size_t n, size_t most)
 {
@@ -50,7 +51,8 @@ void limits_init(struct limits *limits, const struct config *config)
 {
     struct service_limits machine;
     service_limits(&machine);
-    *limits = (struct limits){.connections = (size_t)machine.connections, .workers = config->workers};
+    *limits = (struct limits){
+        .connections = (size_t)machine.connections, .admin = (size_t)machine.admin, .workers = config->workers};
     limits->memory =
         config->memory_bytes != 0 ? config->memory_bytes : (size_t)(machine.memory_bytes / 100 * MEMORY_PERCENT);
     pthread_mutex_init(&limits->lock, NULL);
@@ -60,6 +62,11 @@ void limits_init(struct limits *limits, const struct config *config)
 void limits_fini(struct limits *limits)
 {
     pthread_mutex_destroy(&limits->lock);
+}
+
+struct shares_limits limits_admin(const struct limits *limits)
+{
+    return (struct shares_limits){.total = {[SHARES_CONNECTIONS] = limits->admin, [SHARES_MEMORY] = ADMIN_BYTES}};
 }
 
 void limits_set(struct limits *limits, const struct config *config)

@@ -31,7 +31,8 @@ struct limits_view {
 struct limits {
     /* fixed at creation */
     size_t memory;      /* bytes that the tier may use */
-    size_t connections; /* that there are descriptors for */
+    size_t connections; /* of clients, that there are descriptors for */
+    size_t admin;       /* connections to the admin address, likewise */
     size_t workers;     /* each has an equal part of everything */
 
     atomic_uint version;
@@ -44,6 +45,9 @@ void limits_init(struct limits *limits, const struct config *config);
 void limits_fini(struct limits *limits);
 
 void limits_set(struct limits *limits, const struct config *config);
+
+/* Those of the admin address, which have nothing to do with those of clients and do not change. */
+struct shares_limits limits_admin(const struct limits *limits);
 
 /* False: nothing has changed since *version, which is kept by the worker and begins with 0. */
 bool limits_take(struct limits *limits, unsigned *version, struct limits_view *out);

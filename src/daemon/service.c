@@ -15,12 +15,14 @@
 
 #include "daemon/cgroup.h"
 
-#define FIRST_FD       3
-#define LISTEN_FDS_MAX 1024
-#define OWN_FDS        128 /* what belfryd itself opens: loops, the replica, upstream, the relay, the log */
-#define SELF_CGROUP    "/proc/self/cgroup"
-#define CGROUP_MOUNT   "/sys/fs/cgroup"
-#define SOMAXCONN_FILE "/proc/sys/net/core/somaxconn"
+#define FIRST_FD          3
+#define LISTEN_FDS_MAX    1024
+#define OWN_FDS           128 /* what belfryd itself opens: loops, the replica, upstream, the relay, the log */
+#define ADMIN_CONNECTIONS 128
+#define ADMIN_FDS         (ADMIN_CONNECTIONS + 64) /* and those accepted in one turn, before others are closed */
+#define SELF_CGROUP       "/proc/self/cgroup"
+#define CGROUP_MOUNT      "/sys/fs/cgroup"
+#define SOMAXCONN_FILE    "/proc/sys/net/core/somaxconn"
 
 /* A number that is the whole text. */
 static bool service_read_number(const char *text, uint64_t *out)
@@ -150,11 +152,12 @@ static uint64_t read_memory(void)
 
 void service_limits(struct service_limits *out)
 {
-    uint64_t descriptors = raise_descriptors();
+    uint64_t descriptors = raise_descriptors(), own = OWN_FDS + ADMIN_FDS;
     *out = (struct service_limits){
         .descriptors = descriptors,
         .somaxconn = read_somaxconn(),
         .memory_bytes = read_memory(),
-        .connections = descriptors > 2 * OWN_FDS ? descriptors - OWN_FDS : descriptors / 2,
+        .connections = descriptors > 2 * own ? descriptors - own : descriptors / 2,
+        .admin = descriptors > 2 * own ? ADMIN_CONNECTIONS : descriptors / 8,
     };
 }

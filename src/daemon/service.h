@@ -30,7 +30,8 @@ struct service_limits {
     uint64_t descriptors;  /* soft limit, after it was raised to the hard one */
     uint64_t somaxconn;    /* 0: unknown */
     uint64_t memory_bytes; /* cgroup's limit, else the machine's; 0: unknown */
-    uint64_t connections;  /* that follow from the descriptors */
+    uint64_t connections;  /* of clients, that follow from the descriptors */
+    uint64_t admin;        /* connections to the admin address, which has descriptors of its own */
 };
 void service_limits(struct service_limits *out); /* raises RLIMIT_NOFILE's soft limit */
 

@@ -43,6 +43,7 @@ struct tier {
     struct hand *hands; /* of each */
     struct gatherer *gatherer;
     struct listener_stats listeners;
+    struct admin_numbers admin;
     int64_t listeners_expire_s;
     uint64_t refused; /* connections over connections_max */
     bool draining, stopped;
@@ -106,6 +107,7 @@ static void finish_numbers(struct tier_numbers *numbers, void *user)
         if (config->listen[i].policy.rights == LISTEN_RIGHTS_UPSTREAM)
             numbers->guarded = config->listen[i].endpoint.url;
     numbers->listeners = tier->listeners;
+    numbers->admin = tier->admin;
     numbers->listeners.refused += tier->refused;
     numbers->listeners_left_s = tier_seconds_until(tier->listeners_expire_s);
     numbers->clock_ms = unix_ms();
@@ -311,6 +313,17 @@ enum belfry_err tier_clients(const struct clients_query *query, admin_clients_fn
 {
     struct tier *tier = user;
     return gatherer_clients(tier->gatherer, query, fn, fn_user);
+}
+
+void tier_note_admin(struct tier *tier, struct inbound_group *admin)
+{
+    struct inbound_stats stats;
+    BELFRY_OWNER_CHECK(tier);
+    inbound_stats(admin, &stats);
+    pools_count(inbound_shares(admin), inbound_alarm(admin), tier->admin.pools);
+    tier->admin.connections = stats.connections;
+    tier->admin.refused =
+        stats.refused_connections + stats.refused_streams + stats.ended_largest + stats.ended_for_newcomers;
 }
 
 void tier_note_listeners(struct tier *tier, const struct listener_stats *stats, int64_t expires_s)

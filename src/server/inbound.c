@@ -53,26 +53,6 @@ static void on_yield(struct shares_conn *share, enum shares_pool pool, void *use
     belfry_list_append(&all->expelled, &c->in_expelled);
 }
 
-/* One try to send the reason to the peer. */
-static void conn_finish_expelled(struct inbound_conn *c, uint64_t now_ms)
-{
-    belfry_list_remove(&c->in_dirty);
-    if (c->state == INBOUND_HTTP2)
-        inbound_conn_flush(c, now_ms);
-    if (c->state == INBOUND_HTTP1 && !c->socket.full)
-        inbound_conn_linger(c, now_ms);
-    if (c->state < INBOUND_LINGERING)
-        inbound_conn_close(c); /* it has no protocol yet, or its socket is full */
-}
-
-/* HTTP/2 peers read the reason in a GOAWAY. */
-static void conn_expel(struct inbound_conn *c, const char *why, uint64_t now_ms)
-{
-    if (c->state == INBOUND_HTTP2)
-        h2_server_expel(c->http.h2, why);
-    conn_finish_expelled(c, now_ms);
-}
-
 /* ---- client certificates ---- */
 
 static void conn_end_uncertified(struct inbound_conn *c, const char *why, uint64_t now_ms)
@@ -85,7 +65,7 @@ static void conn_end_uncertified(struct inbound_conn *c, const char *why, uint64
                     "peer=%s id=%llu user=\"%s\" n=%llu why=\"%s\"", c->client.info.peer,
                     (unsigned long long)c->client.info.id, c->client.user != NULL ? c->client.user : "",
                     (unsigned long long)all->stats.ended_certificates, why);
-    conn_expel(c, text, now_ms);
+    inbound_conn_expel(c, text, now_ms);
 }
 
 /* Without memory a certificate cannot be checked, so its connection ends. */
@@ -119,7 +99,7 @@ static bool check_some(struct inbound_conns *all, uint64_t now_ms)
 static void conn_end_late(struct inbound_conn *c, const char *why, uint64_t now_ms)
 {
     inbound_client_log(&c->client, c->all->opts->log, BELFRY_LOG_DEBUG, "connection_late", why);
-    conn_expel(c, why, now_ms);
+    inbound_conn_expel(c, why, now_ms);
 }
 
 static void conn_time_is_up(struct inbound_conn *c, uint64_t now_ms)
@@ -355,6 +335,7 @@ enum belfry_err inbound_create(const struct inbound_opts *opts, struct inbound_g
     if (group == NULL)
         return BELFRY_ERR_NOMEM;
     group->opts = *opts;
+    group->alarm.hint = opts->pools_hint;
     group_set_defaults(group);
     enum belfry_err err = group_init_conns(group);
     if (err != BELFRY_OK) {
@@ -414,7 +395,7 @@ bool inbound_flush(struct inbound_group *group, uint64_t now_ms)
     conns->reading_ns = 0;
     /* others need the memory of expelled connections: they do not wait for their turn */
     for (struct belfry_list *node; (node = belfry_list_pop(&conns->expelled)) != NULL;)
-        conn_finish_expelled(belfry_container(node, struct inbound_conn, in_expelled), now_ms);
+        inbound_conn_finish_expelled(belfry_container(node, struct inbound_conn, in_expelled), now_ms);
     flush_list(&conns->prompt, now_ms);
     flush_list(&conns->dirty, now_ms);
     bool more = check_some(conns, now_ms);

@@ -83,7 +83,12 @@ struct inbound_opts {
     uint64_t seed;               /* of the hash that clients are found by */
     /* Is the user of a certificate a tier below, by the listener's policy? NULL: none is. */
     bool (*is_tier)(const void *policy, const char *user);
-    int sndbuf; /* 0: INBOUND_SNDBUF */
+    /* A new connection without room ends another: of its client, or of any if its client has none, the one that waits
+     * longest without a request; if all have one, the one whose request came first. For groups of few connections: it
+     * looks at all of them. */
+    bool newcomers_first;
+    const char *pools_hint; /* in the log, when a pool is full; NULL: the setting that makes it larger */
+    int sndbuf;             /* 0: INBOUND_SNDBUF */
     /* Times; 0: those above, 2 s for linger_ms (after everything was sent) and 15 s for probe_ms */
     uint64_t greet_ms, idle_ms, unread_ms, dead_ms, linger_ms, probe_ms;
     uint64_t check_ms; /* within which a certificate that is no longer good ends its connection; 0: INBOUND_CHECK_MS */
@@ -132,6 +137,7 @@ struct inbound_stats {
     size_t kernel_bytes;                   /* send buffers as accounted: connections x (2 x sndbuf) when held, else 0 */
     uint64_t refused_streams, refused_connections; /* for lack of memory */
     uint64_t ended_largest;                        /* connections that yielded to others */
+    uint64_t ended_for_newcomers;                  /* connections that made way (newcomers_first) */
     uint64_t ended_certificates;                   /* connections whose client certificate is no longer good */
     uint64_t full_handshakes, resumed_handshakes;  /* those that succeeded */
     uint64_t refused_handshakes;                   /* TLS handshakes that failed, for whatever reason */

@@ -17,6 +17,8 @@
 #define OUTPUT_KEPT (256 * 1024) /* the shared buffer is not kept larger */
 #define REFUSED_MAX 64           /* at a time; others are answered by what they have sent already */
 
+#define MAKES_WAY "belfry: this address serves few connections, and a new one needed the place"
+
 static void on_poll(uv_poll_t *poll, int status, int events);
 
 /* ---- a connection's state ---- */
@@ -59,6 +61,7 @@ static void on_begin(struct exchange *x, const struct exchange_head *head, void 
 {
     struct inbound_conn *c = user;
     conn_waits_expect(&c->waits, INBOUND_WAIT_NONE, 0);
+    c->asked_ms = belfry_clock_ms();
     shares_work(&c->client.info.share, WORK_REQUESTS, 1);
     c->all->opts->begin(x, head, c->all->opts->user);
 }
@@ -643,6 +646,26 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         conn_settle(c, now_ms);
 }
 
+/* ---- making way ---- */
+
+void inbound_conn_finish_expelled(struct inbound_conn *c, uint64_t now_ms)
+{
+    belfry_list_remove(&c->in_dirty);
+    if (c->state == INBOUND_HTTP2)
+        inbound_conn_flush(c, now_ms);
+    if (c->state == INBOUND_HTTP1 && !c->socket.full)
+        inbound_conn_linger(c, now_ms);
+    if (c->state < INBOUND_LINGERING)
+        inbound_conn_close(c); /* it has no protocol yet, or its socket is full */
+}
+
+void inbound_conn_expel(struct inbound_conn *c, const char *why, uint64_t now_ms)
+{
+    if (c->state == INBOUND_HTTP2)
+        h2_server_expel(c->http.h2, why);
+    inbound_conn_finish_expelled(c, now_ms);
+}
+
 /* ---- accepting ---- */
 
 /* What is expected first. False: there is no memory. */
@@ -671,7 +694,44 @@ static bool conn_has_room(struct inbound_conn *c)
            shares_make_room(&c->client.info.share, SHARES_MEMORY, sizeof(*c) + H2_SERVER_CONN);
 }
 
-static struct inbound_conn *conn_create(struct inbound_conns *all, const struct inbound_arrival *arrival)
+static bool conn_has_request(const struct inbound_conn *c)
+{
+    return c->http.h1 != NULL ? h1_server_open(c->http.h1) > 0 : c->http.h2 != NULL && h2_server_open(c->http.h2) > 0;
+}
+
+/* Of its client's connections, or of all if its client has none, the one without a request that waits longest; if all
+ * have one, the one whose request came first. NULL: there is none. */
+static struct inbound_conn *conn_that_makes_way(const struct inbound_conn *newcomer)
+{
+    struct inbound_conn *own = NULL, *any = NULL;
+    belfry_list_each (node, &newcomer->all->staying) {
+        struct inbound_conn *c = belfry_container(node, struct inbound_conn, in_all);
+        struct inbound_conn **best =
+            shares_same_client(&c->client.info.share, &newcomer->client.info.share) ? &own : &any;
+        if (c->client.info.share.ending)
+            continue;
+        if (*best == NULL || conn_has_request(c) < conn_has_request(*best) ||
+            (conn_has_request(c) == conn_has_request(*best) && c->asked_ms < (*best)->asked_ms))
+            *best = c;
+    }
+    return own != NULL ? own : any;
+}
+
+static bool conn_finds_room(struct inbound_conn *newcomer, uint64_t now_ms)
+{
+    while (!conn_has_room(newcomer)) {
+        struct inbound_conn *c = newcomer->all->opts->newcomers_first ? conn_that_makes_way(newcomer) : NULL;
+        if (c == NULL)
+            return false;
+        newcomer->all->stats.ended_for_newcomers++;
+        inbound_conn_expel(c, MAKES_WAY, now_ms);
+        inbound_conn_close(c);
+    }
+    return true;
+}
+
+static struct inbound_conn *conn_create(struct inbound_conns *all, const struct inbound_arrival *arrival,
+                                        uint64_t now_ms)
 {
     struct inbound_conn *c = calloc(1, sizeof(*c));
     if (c == NULL)
@@ -689,7 +749,7 @@ static struct inbound_conn *conn_create(struct inbound_conns *all, const struct 
     enum belfry_err err = inbound_client_init(&c->client, &all->shares, &arrival->peer);
     c->client.info.policy = arrival->policy;
     c->client.info.tls = arrival->tls != NULL;
-    if (err == BELFRY_OK && !conn_has_room(c))
+    if (err == BELFRY_OK && !conn_finds_room(c, now_ms))
         conn_refuse(c);
     c->tls = c->refused ? NULL : arrival->tls; /* it is not worth a handshake */
     if (err == BELFRY_OK && conn_begin(c, arrival->proxies))
@@ -709,6 +769,7 @@ static void conn_join(struct inbound_conn *c, uint64_t now_ms)
     c->client.info.leaving = all->shut;
     all->n_leaving += all->shut;
     belfry_list_append(all->shut ? &all->leaving : &all->staying, &c->in_all);
+    c->asked_ms = now_ms;
     conn_expect_first(c, now_ms);
     conn_count(c);
     conn_poll(c, now_ms);
@@ -717,7 +778,7 @@ static void conn_join(struct inbound_conn *c, uint64_t now_ms)
 enum belfry_err inbound_conn_accept(struct inbound_conns *all, const struct inbound_arrival *arrival, uint64_t now_ms)
 {
     int fd = arrival->fd;
-    struct inbound_conn *c = conn_create(all, arrival);
+    struct inbound_conn *c = conn_create(all, arrival, now_ms);
     if (c == NULL) {
         close(fd);
         return BELFRY_ERR_NOMEM;

@@ -92,6 +92,7 @@ struct inbound_conn {
     struct inbound_reader reader;
     struct inbound_http http;         /* HTTP1 and HTTP2 only */
     struct h2_teardown_item teardown; /* of HTTP/2, when it has ended */
+    uint64_t asked_ms;                /* when it was accepted, or its last request began */
     unsigned holds;                   /* of `poll`, and of `teardown`: the last one frees */
     size_t counted;                   /* of SHARES_MEMORY; HTTP/2 counts its own */
     struct inbound_probe probe;
@@ -111,6 +112,10 @@ void inbound_conn_linger(struct inbound_conn *c, uint64_t now_ms);
 
 /* One pull and one write. */
 void inbound_conn_flush(struct inbound_conn *c, uint64_t now_ms);
+
+/* Ends it; HTTP/2 peers read the reason in a GOAWAY, if their socket takes it. Not from inside an event. */
+void inbound_conn_expel(struct inbound_conn *c, const char *why, uint64_t now_ms);
+void inbound_conn_finish_expelled(struct inbound_conn *c, uint64_t now_ms); /* h2_server_expel() was called */
 
 /* Tells the peer to connect elsewhere: peers reconnect if they need to. */
 void inbound_conn_tell_to_leave(struct inbound_conn *c);

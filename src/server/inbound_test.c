@@ -1124,6 +1124,69 @@ static void over_the_memory_there_are_no_new_streams_and_connections(void **stat
     assert_int_equal(refuse_held(), 0);
 }
 
+/* A group of few connections whose newcomers always find a place. */
+static void a_newcomer_takes_the_place_of_the_connection_that_waits_longest(void **state)
+{
+    (void)state;
+    static char payload[1 << 16];
+    open_crowd((struct inbound_opts){.limits.total[SHARES_CONNECTIONS] = 8, .newcomers_first = true});
+    int busy = connect_peer(NULL), idle[3], more[20], other, server;
+    say_h2_greeting(busy);
+    say_crowd(busy, 0, 1);
+    for (int i = 0; i < 3; i++) {
+        idle[i] = connect_peer(NULL);
+        if (i == 0)
+            say_h2_greeting(idle[i]);
+    }
+    while (n_crowd == 0)
+        turn();
+    assert_int_equal(stats().connections, 4); /* half of 8: this client may have no more */
+    for (int i = 0; i < 20; i++) {
+        more[i] = connect_peer(NULL);
+        assert_int_equal(stats().connections, 4);
+        if (i == 0) {
+            size_t len = hear_frame(idle[0], 7, payload, sizeof(payload));
+            payload[len] = '\0';
+            assert_non_null(strstr(payload + 8, "a new one needed the place"));
+        }
+        turn();
+    }
+    assert_true(ends_at_last(idle[0], 1000) && ends_within(idle[1], 1000) && ends_within(idle[2], 1000));
+    assert_true(ends_within(more[0], 1000));
+    assert_int_equal(n_crowd, 1); /* it has a request */
+    assert_int_equal(stats().ended_for_newcomers, 20);
+
+    int busier[4];
+    for (int i = 0; i < 4; i++) { /* now all have one: the first of them goes */
+        busier[i] = connect_peer(NULL);
+        say_h2_greeting(busier[i]);
+        say_crowd(busier[i], 0, 1);
+        turn_for(5);
+    }
+    assert_true(ends_at_last(busy, 1000));
+    assert_int_equal(n_crowd, 4);
+    make_pair(&other, &server, 0);
+    assert_int_equal(accept_from(server, (const uint8_t[]){10, 0, 0, 1}, NULL), BELFRY_OK);
+    assert_int_equal(stats().connections, 5); /* another client has its own */
+    for (uint8_t i = 2; i < 12; i++) {
+        int one;
+        make_pair(&one, &server, 0);
+        assert_int_equal(accept_from(server, (const uint8_t[]){10, 0, 0, i}, NULL), BELFRY_OK);
+        assert_in_range(stats().connections, 5, 8);
+        close(one);
+    }
+    for (int i = 0; i < 20; i++)
+        close(more[i]);
+    for (int i = 0; i < 4; i++)
+        close(busier[i]);
+    for (int i = 0; i < 3; i++)
+        close(idle[i]);
+    close(busy);
+    close(other);
+    close_group();
+    assert_int_equal(refuse_held(), 0);
+}
+
 static void over_the_memory_another_client_is_served_and_the_largest_yields(void **state)
 {
     (void)state;
@@ -1962,6 +2025,7 @@ int main(void)
         cmocka_unit_test(refused_connections_are_bounded_and_answered_all_the_same),
         cmocka_unit_test(a_client_of_a_balancer_without_room_is_answered),
         cmocka_unit_test(a_user_without_room_is_answered_inside_tls),
+        cmocka_unit_test(a_newcomer_takes_the_place_of_the_connection_that_waits_longest),
         cmocka_unit_test(over_the_memory_another_client_is_served_and_the_largest_yields),
         cmocka_unit_test_setup_teardown(a_stalled_reader_holds_only_itself, setup, teardown),
         cmocka_unit_test_setup_teardown(all_bytes_arrive_in_order_through_a_small_window, setup, teardown),

@@ -38,7 +38,8 @@ static void alarm_log(const struct shares_alarm *alarm, const struct shares *sha
                 "pool=%s used=%zu limit=%zu client=\"%s\" holds=%zu refused=%llu ended=%llu hint=\"%s\"",
                 shares_pool_name(pool), stats.used, stats.total, name, held,
                 (unsigned long long)(stats.refused - alarm->pools[pool].told_refused),
-                (unsigned long long)(stats.yielded - alarm->pools[pool].told_yielded), hints[pool]);
+                (unsigned long long)(stats.yielded - alarm->pools[pool].told_yielded),
+                alarm->hint != NULL ? alarm->hint : hints[pool]);
 }
 
 static void alarm_look_at(struct shares_alarm *alarm, const struct shares *shares, enum shares_pool pool,

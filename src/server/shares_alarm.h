@@ -28,8 +28,9 @@ struct shares_alarm_pool {
     bool on;
 };
 
-/* All zero to begin with. */
+/* All zero to begin with, but for the hint. */
 struct shares_alarm {
+    const char *hint; /* for all pools; NULL: the settings that make a pool larger */
     struct shares_alarm_pool pools[SHARES_N];
 };
 

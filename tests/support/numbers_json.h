@@ -24,7 +24,8 @@
     "\"map_bytes\":204,\"commits\":205,\"trimmed\":206,\"io_errors\":207,\"damages\":208," \
     "\"history_oldest\":44000000,\"history_newest\":48120732,\"reads\":0,\"reads_shared\":0," \
     "\"reads_shelved\":0,\"shelf_bytes\":0},\"log\":{\"oldest\":47900000,\"newest\":48120733," \
-    "\"bytes\":268435456},\"listeners\":{\"accepted\":300,\"refused\":301}," \
+    "\"bytes\":268435456},\"listeners\":{\"accepted\":300,\"refused\":301," \
+    "\"admin_connections\":302,\"admin_refused\":303}," \
     "\"listener_certificate_s\":7689600,\"clock_ms\":1763373600000,\"descriptors\":1048576," \
     "\"disk_free_bytes\":50000000000,\"memory_max\":1073741824,\"pools\":{\"connections\":{\"used\":1220," \
     "\"limit\":2220,\"refused\":1222,\"ended\":1223,\"largest\":1224,\"client\":\"10.0.0.9\"}," \
@@ -54,7 +55,7 @@
     "\"workers\":2,\"workers_answering\":1," \
     "\"watchers\":{\"grpc\":{\"synced\":1000,\"catching_up\":3016,\"parked\":1009},\"kube\":{\"synced\":0," \
     "\"catching_up\":0,\"parked\":0},\"sse\":{\"synced\":0,\"catching_up\":0,\"parked\":0}}," \
-    "\"rejected\":{\"descriptors\":301,\"permission\":1117,\"unfinished_watch\":1113,\"handshake\":0," \
+    "\"rejected\":{\"descriptors\":301,\"admin\":303,\"permission\":1117,\"unfinished_watch\":1113,\"handshake\":0," \
     "\"proxy_head\":1214,\"flood\":1209,\"stream_memory\":0,\"connection_memory\":0,\"unfinished_largest\":0," \
     "\"unfinished_greeting\":0,\"unfinished_handshake\":0,\"unfinished_head\":0,\"unread\":0,\"relay\":1302," \
     "\"relay_memory\":0,\"unfinished_call\":0,\"host\":0,\"grpc_over_http1\":0,\"unfinished_health\":0," \

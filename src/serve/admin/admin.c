@@ -3,7 +3,7 @@
  *     request --> WAITING (numbers or scans are asked for) --answer--> SENDING (more than there was room for) --> gone
  *                    |  peer gone                                         |  peer gone
  *                    v                                                    v
- *                 LEFT: takes the answer and drops it                    gone
+ *                 LEFT, if it is a scan: takes the answer and drops it    gone
  */
 #include "serve/admin/admin.h"
 
@@ -28,13 +28,30 @@
 #define TEXT       "text/plain; charset=utf-8"
 #define JSON       "application/json"
 #define PROMETHEUS "text/plain; version=0.0.4; charset=utf-8"
+#define FIELDS_MAX 10 /* of an answer, with the length of its body */
+
+/* The requests that one question answers wait in a line, those that come meanwhile for the next question. /readyz has a
+ * line of its own, so it does not wait for other pages. */
+enum line_kind { LINE_READYZ, LINE_PAGES, N_LINES };
+
+struct line {
+    struct belfry_list asked, waiting; /* of ask.link: for the question under way, for the next one */
+    struct question *question;         /* under way; NULL: none */
+};
 
 struct admin {
     struct admin_opts opts;
-    struct belfry_list asks; /* WAITING, LEFT, SENDING */
-    size_t n_waiting, n_sending;
+    struct belfry_list asks; /* of ask.link: all but those in a line */
+    struct line lines[N_LINES];
+    size_t n_scans;          /* under way */
     struct sampler *sampler; /* owned */
     BELFRY_OWNER;
+};
+
+/* Numbers that are being asked for. */
+struct question {
+    struct admin *admin; /* NULL: gone */
+    enum line_kind kind;
 };
 
 /* A request, lent until begin() returns. */
@@ -54,6 +71,14 @@ struct page {
     const char *type, *verbose_type;
 };
 
+/* A text that was written once for all requests that it answers. */
+struct document {
+    size_t refs;
+    int status; /* 0: there was no memory for it */
+    const char *type;
+    struct belfry_buf text; /* not changed any more */
+};
+
 enum ask_state { ASK_WAITING, ASK_LEFT, ASK_SENDING };
 
 /* A request that has not been answered, or only in part. */
@@ -64,7 +89,10 @@ struct ask {
     const struct page *page;
     enum ask_state state;
     bool head_only, verbose;
-    struct belfry_buf body; /* SENDING: what is left of it */
+    bool is_scan;               /* counts as one of n_scans until it is answered */
+    struct document *document;  /* SENDING: `rest` is of it; NULL: of a file of the program */
+    struct belfry_bytes rest;   /* SENDING: what is not written yet */
+    struct shares_conn *counts; /* SENDING: document->text counts as memory of this connection */
 };
 
 /* ---- answers ---- */
@@ -93,56 +121,53 @@ static void answer_busy(struct exchange *x, const char *text, bool head_only)
     exchange_answer(x, 503, fields, 2, head_only ? (struct belfry_bytes){0} : body);
 }
 
+/* ---- documents ---- */
+
+static struct document *document_create(void)
+{
+    struct document *document = calloc(1, sizeof(*document));
+    if (document == NULL)
+        return NULL;
+    document->refs = 1;
+    belfry_buf_init(&document->text);
+    return document;
+}
+
+static void document_unref(struct document *document)
+{
+    if (document == NULL || --document->refs > 0)
+        return;
+    belfry_buf_fini(&document->text);
+    free(document);
+}
+
 /* ---- asks ---- */
 
-static void ask_move(struct ask *ask, enum ask_state to)
+/* Before the exchange's share is gone: in its last word, or in `gone`. */
+static void ask_uncount(struct ask *ask)
 {
-    struct admin *admin = ask->admin;
-    assert(ask->state == ASK_WAITING);
-    if (to == ASK_LEFT)
-        ask->x = NULL; /* it still counts as a collect: the workers are answering */
-    if (to == ASK_SENDING && admin != NULL) {
-        admin->n_waiting--;
-        admin->n_sending++;
-    }
-    ask->state = to;
+    if (ask->counts != NULL)
+        shares_count(ask->counts, SHARES_MEMORY, belfry_buf_len(&ask->document->text), 0);
+    ask->counts = NULL;
 }
 
 static void ask_free(struct ask *ask)
 {
-    if (ask->admin != NULL) {
-        ask->admin->n_sending -= ask->state == ASK_SENDING;
-        ask->admin->n_waiting -= ask->state != ASK_SENDING;
-    }
+    if (ask->admin != NULL)
+        ask->admin->n_scans -= ask->is_scan;
+    ask_uncount(ask);
     belfry_list_remove(&ask->link);
-    belfry_buf_fini(&ask->body);
+    document_unref(ask->document);
     free(ask);
-}
-
-static void on_body(struct exchange *x, struct belfry_bytes bytes, void *user)
-{
-    (void)user;
-    exchange_taken(x, bytes.len); /* the body of a request is ignored */
-}
-
-static void on_body_end(struct exchange *x, void *user)
-{
-    (void)x;
-    (void)user;
 }
 
 /* Writes as much as there is room for; the last piece ends the exchange. */
 static void send_some(struct ask *ask)
 {
-    size_t room;
-    while (belfry_buf_len(&ask->body) > 0) {
-        if ((room = exchange_room(ask->x)) == 0)
-            return; /* no room: `writable` will come */
-        struct belfry_bytes left = belfry_buf_bytes(&ask->body);
-        size_t n = left.len < room ? left.len : room;
-        exchange_write(ask->x, left.data, n);
-        belfry_buf_take(&ask->body, n);
-    }
+    size_t n = exchange_pour(ask->x, ask->rest);
+    ask->rest = belfry_bytes_of(ask->rest.data + n, ask->rest.len - n);
+    if (ask->rest.len > 0)
+        return; /* no room: `writable` will come */
     exchange_end(ask->x, NULL, 0);
     ask_free(ask);
 }
@@ -159,121 +184,208 @@ static void on_gone(struct exchange *x, void *user)
 {
     struct ask *ask = user;
     (void)x;
-    if (ask->state == ASK_WAITING)
-        ask_move(ask, ASK_LEFT);
-    else
+    if (ask->state == ASK_WAITING && ask->is_scan) {
+        ask->state = ASK_LEFT; /* it still counts: the workers are answering */
+        ask->x = NULL;
+    } else {
         ask_free(ask);
+    }
 }
 
 static const struct exchange_events ask_events = {
-    .body = on_body, .body_end = on_body_end, .writable = on_writable, .gone = on_gone};
+    .body = exchange_drop_body, .body_end = exchange_ignore, .writable = on_writable, .gone = on_gone};
 
-/* The body is complete: sends it, immediately if it fits. Consumes the ask. */
-static void ask_answer(struct ask *ask, int status, const char *type)
+/* NULL: there is no memory, and the request has been answered. */
+static struct ask *ask_create(struct admin *admin, const struct page *page, const struct request *request)
+{
+    struct ask *ask = calloc(1, sizeof(*ask));
+    if (ask == NULL) {
+        answer_busy(request->x, "out of memory: try again\n", request->head_only);
+        return NULL;
+    }
+    *ask = (struct ask){
+        .admin = admin, .x = request->x, .page = page, .state = ASK_WAITING, .head_only = request->head_only};
+    belfry_list_append(&admin->asks, &ask->link);
+    exchange_handle(request->x, &ask_events, ask);
+    return ask;
+}
+
+static void ask_refuse(struct ask *ask, const char *why)
+{
+    answer_busy(ask->x, why, ask->head_only);
+    ask_free(ask);
+}
+
+/* Sends the body: immediately if it fits, otherwise as fast as the peer reads it. `fields` has room for one more. The
+ * body is of `document`, which is shared and counts to each of its readers, or of a file of the program, which costs
+ * nothing (NULL). Consumes the ask. */
+static void ask_send(struct ask *ask, int status, struct belfry_http_field *fields, size_t n, struct belfry_bytes body,
+                     struct document *document)
 {
     struct exchange *x = ask->x;
-    size_t len = belfry_buf_len(&ask->body);
-    if (ask->head_only || len <= exchange_room(x)) {
-        answer(x, status, type, belfry_buf_bytes(&ask->body), ask->head_only);
+    struct shares_conn *share = exchange_share(x);
+    if (ask->head_only || body.len <= exchange_room(x)) {
+        exchange_answer(x, status, fields, n, ask->head_only ? (struct belfry_bytes){0} : body);
         ask_free(ask);
         return;
     }
-    if (ask->admin->n_sending >= ADMIN_UNSENT) {
-        answer_busy(x, "too many answers are not read yet: try again\n", ask->head_only);
-        ask_free(ask);
+    if (document != NULL && !shares_make_room(share, SHARES_MEMORY, body.len)) {
+        ask_refuse(ask, "this client has too many answers that it has not read: read them, then try again\n");
         return;
     }
+
     char length[24];
-    snprintf(length, sizeof(length), "%zu", len);
-    struct belfry_http_field fields[] = {
-        {belfry_bytes_str("content-type"), belfry_bytes_str(type)},
-        {belfry_bytes_str("cache-control"), belfry_bytes_str("no-store")},
-        {belfry_bytes_str("content-length"), belfry_bytes_str(length)},
-    };
-    ask_move(ask, ASK_SENDING);
-    exchange_respond(x, status, fields, 3);
+    snprintf(length, sizeof(length), "%zu", body.len);
+    fields[n++] = (struct belfry_http_field){belfry_bytes_str("content-length"), belfry_bytes_str(length)};
+    ask->state = ASK_SENDING;
+    ask->rest = body;
+    if (document != NULL) {
+        document->refs++;
+        ask->document = document;
+        ask->counts = share;
+        shares_count(share, SHARES_MEMORY, 0, body.len);
+    }
+    exchange_respond(x, status, fields, n);
     send_some(ask);
 }
 
-static void ask_fail(struct ask *ask)
+static void ask_answer(struct ask *ask, struct document *document)
 {
-    answer_busy(ask->x, "out of memory: try again\n", ask->head_only);
-    ask_free(ask);
+    if (document == NULL || document->status == 0) {
+        ask_refuse(ask, "out of memory: try again\n");
+        return;
+    }
+    struct belfry_http_field fields[FIELDS_MAX] = {
+        {belfry_bytes_str("content-type"), belfry_bytes_str(document->type)},
+        {belfry_bytes_str("cache-control"), belfry_bytes_str("no-store")},
+    };
+    ask_send(ask, document->status, fields, 2, belfry_buf_bytes(&document->text), document);
 }
+
+/* ---- numbers ---- */
+
+static void on_numbers(const struct tier_numbers *numbers, void *user);
+
+/* Asks for all that wait. */
+static void line_ask(struct admin *admin, enum line_kind kind)
+{
+    struct line *line = &admin->lines[kind];
+    enum belfry_err err = BELFRY_ERR_NOMEM;
+    struct question *question = malloc(sizeof(*question));
+    belfry_list_move_all(&line->asked, &line->waiting);
+    if (question != NULL) {
+        *question = (struct question){admin, kind};
+        line->question = question;
+        err = (kind == LINE_READYZ ? admin->opts.sample : admin->opts.collect)(on_numbers, question, admin->opts.user);
+    }
+    if (err == BELFRY_OK)
+        return;
+    line->question = NULL;
+    free(question);
+    while (!belfry_list_empty(&line->asked))
+        ask_refuse(belfry_container(line->asked.next, struct ask, link),
+                   "the workers cannot be asked now: try again\n");
+}
+
+/* Each page is written once, however many have asked for it. */
+static void on_numbers(const struct tier_numbers *numbers, void *user)
+{
+    struct question *question = user;
+    struct admin *admin = question->admin;
+    enum line_kind kind = question->kind;
+    free(question);
+    if (admin == NULL)
+        return;
+    struct line *line = &admin->lines[kind];
+    line->question = NULL;
+
+    while (!belfry_list_empty(&line->asked)) {
+        const struct ask *first = belfry_container(line->asked.next, struct ask, link);
+        const struct page *page = first->page;
+        bool verbose = first->verbose;
+        struct document *document = document_create();
+        if (document != NULL) {
+            document->status = page->write(admin, numbers, verbose, &document->text);
+            document->type = verbose ? page->verbose_type : page->type;
+        }
+        for (struct belfry_list *at = line->asked.next, *next; at != &line->asked; at = next) {
+            struct ask *ask = belfry_container(at, struct ask, link);
+            next = at->next;
+            if (ask->page != page || ask->verbose != verbose)
+                continue;
+            belfry_list_remove(&ask->link);
+            belfry_list_append(&admin->asks, &ask->link);
+            ask_answer(ask, document);
+        }
+        document_unref(document);
+    }
+    if (!belfry_list_empty(&line->waiting))
+        line_ask(admin, kind);
+}
+
+/* ---- scans ---- */
 
 static bool ask_is_wanted(const struct ask *ask)
 {
     return ask->x != NULL && ask->admin != NULL;
 }
 
-static void on_numbers(const struct tier_numbers *numbers, void *user)
+/* What scans found is in the document, or err says why it is not. Consumes both. */
+static void ask_scanned(struct ask *ask, struct document *document, enum belfry_err err)
 {
-    struct ask *ask = user;
     if (!ask_is_wanted(ask)) {
         ask_free(ask);
-        return;
+    } else {
+        if (document != NULL) {
+            document->status = err == BELFRY_OK ? 200 : 0;
+            document->type = JSON;
+        }
+        ask->admin->n_scans--;
+        ask->is_scan = false;
+        ask_answer(ask, document);
     }
-    int status = ask->page->write(ask->admin, numbers, ask->verbose, &ask->body);
-    if (status == 0)
-        ask_fail(ask);
-    else
-        ask_answer(ask, status, ask->verbose ? ask->page->verbose_type : ask->page->type);
-}
-
-/* What scans found is in the body, or err says why it is not. */
-static void ask_scanned(struct ask *ask, enum belfry_err err)
-{
-    if (!ask_is_wanted(ask))
-        ask_free(ask);
-    else if (err != BELFRY_OK)
-        ask_fail(ask);
-    else
-        ask_answer(ask, 200, JSON);
+    document_unref(document);
 }
 
 static void on_scans(struct watchers_scan **scans, size_t n, void *user)
 {
     struct ask *ask = user;
-    enum belfry_err err = ask_is_wanted(ask) ? watchers_write(scans, n, &ask->body) : BELFRY_ERR_CANCELED;
+    struct document *document = ask_is_wanted(ask) ? document_create() : NULL;
+    enum belfry_err err = document != NULL ? watchers_write(scans, n, &document->text) : BELFRY_ERR_NOMEM;
     for (size_t i = 0; i < n; i++)
         watchers_scan_destroy(scans[i]);
-    ask_scanned(ask, err);
+    ask_scanned(ask, document, err);
 }
 
 static void on_clients(struct clients_scan **scans, size_t n, void *user)
 {
     struct ask *ask = user;
-    enum belfry_err err = ask_is_wanted(ask) ? clients_write(scans, n, &ask->body) : BELFRY_ERR_CANCELED;
+    struct document *document = ask_is_wanted(ask) ? document_create() : NULL;
+    enum belfry_err err = document != NULL ? clients_write(scans, n, &document->text) : BELFRY_ERR_NOMEM;
     for (size_t i = 0; i < n; i++)
         clients_scan_destroy(scans[i]);
-    ask_scanned(ask, err);
+    ask_scanned(ask, document, err);
 }
 
 /* NULL: it has been answered. */
-static struct ask *ask_create(struct admin *admin, const struct page *page, const struct request *request)
+static struct ask *scan_create(struct admin *admin, const struct page *page, const struct request *request)
 {
-    struct ask *ask = NULL;
-    if (admin->n_waiting < ADMIN_COLLECTS)
-        ask = calloc(1, sizeof(*ask));
-    if (ask == NULL) {
+    if (admin->n_scans >= ADMIN_SCANS) {
         answer_busy(request->x, "too many questions at once: try again\n", request->head_only);
         return NULL;
     }
-    *ask = (struct ask){
-        .admin = admin, .x = request->x, .page = page, .state = ASK_WAITING, .head_only = request->head_only};
-    belfry_buf_init(&ask->body);
-    belfry_list_append(&admin->asks, &ask->link);
-    admin->n_waiting++;
-    exchange_handle(request->x, &ask_events, ask);
+    struct ask *ask = ask_create(admin, page, request);
+    if (ask == NULL)
+        return NULL;
+    ask->is_scan = true;
+    admin->n_scans++;
     return ask;
 }
 
-static void ask_asked(struct ask *ask, enum belfry_err err)
+static void scan_asked(struct ask *ask, enum belfry_err err)
 {
-    if (err == BELFRY_OK)
-        return;
-    answer_busy(ask->x, "too many questions at once: try again\n", ask->head_only);
-    ask_free(ask);
+    if (err != BELFRY_OK)
+        ask_refuse(ask, "too many questions at once: try again\n");
 }
 
 /* ---- pages ---- */
@@ -293,13 +405,20 @@ static bool asks_verbose(struct belfry_bytes query)
     return belfry_bytes_begins(query, word) && (query.len == word.len || strchr("=&", query.data[word.len]) != NULL);
 }
 
+static int write_readyz(const struct admin *admin, const struct tier_numbers *numbers, bool verbose,
+                        struct belfry_buf *out);
+
 static void begin_numbers(struct admin *admin, const struct page *page, const struct request *request)
 {
     struct ask *ask = ask_create(admin, page, request);
     if (ask == NULL)
         return;
     ask->verbose = asks_verbose(request->query);
-    ask_asked(ask, admin->opts.collect(on_numbers, ask, admin->opts.user));
+    enum line_kind kind = page->write == write_readyz ? LINE_READYZ : LINE_PAGES;
+    belfry_list_remove(&ask->link);
+    belfry_list_append(&admin->lines[kind].waiting, &ask->link);
+    if (admin->lines[kind].question == NULL)
+        line_ask(admin, kind);
 }
 
 static void begin_watchers(struct admin *admin, const struct page *page, const struct request *request)
@@ -311,9 +430,9 @@ static void begin_watchers(struct admin *admin, const struct page *page, const s
         answer_text(request->x, 400, text, request->head_only);
         return;
     }
-    struct ask *ask = ask_create(admin, page, request);
+    struct ask *ask = scan_create(admin, page, request);
     if (ask != NULL)
-        ask_asked(ask, admin->opts.scan(&wanted, on_scans, ask, admin->opts.user));
+        scan_asked(ask, admin->opts.scan(&wanted, on_scans, ask, admin->opts.user));
 }
 
 static void begin_clients(struct admin *admin, const struct page *page, const struct request *request)
@@ -325,9 +444,9 @@ static void begin_clients(struct admin *admin, const struct page *page, const st
         answer_text(request->x, 400, text, request->head_only);
         return;
     }
-    struct ask *ask = ask_create(admin, page, request);
+    struct ask *ask = scan_create(admin, page, request);
     if (ask != NULL)
-        ask_asked(ask, admin->opts.clients(&wanted, on_clients, ask, admin->opts.user));
+        scan_asked(ask, admin->opts.clients(&wanted, on_clients, ask, admin->opts.user));
 }
 
 static int write_metrics(const struct admin *admin, const struct tier_numbers *numbers, bool verbose,
@@ -371,10 +490,13 @@ static void write_pool_lines(const struct tier_numbers *numbers, struct text *te
     bool fine = true;
     for (enum shares_pool pool = 0; pool < SHARES_N; pool++) {
         char why[POOLS_WHY];
-        if (!pools_trouble(numbers, pool, why))
-            continue;
-        text_say(text, "[!]pools: %s\n", why);
-        fine = false;
+        bool ours = pools_trouble(numbers, pool, why);
+        if (ours)
+            text_say(text, "[!]pools: %s\n", why);
+        bool admins = pools_admin_trouble(numbers, pool, why);
+        if (admins)
+            text_say(text, "[!]pools: %s\n", why);
+        fine = fine && !ours && !admins;
     }
     if (fine)
         text_say(text, "[+]pools ok\n");
@@ -404,30 +526,40 @@ static int write_readyz(const struct admin *admin, const struct tier_numbers *nu
 
 /* ---- the hour, the log, and the page ---- */
 
-/* The body is written already, or err says why not. Consumes the ask. */
-static void ask_written(struct ask *ask, enum belfry_err err, const char *type)
-{
-    if (err != BELFRY_OK)
-        ask_fail(ask);
-    else
-        ask_answer(ask, 200, type);
-}
-
-static void begin_hour(struct admin *admin, const struct page *page, const struct request *request)
-{
-    struct ask *ask = ask_create(admin, page, request);
-    if (ask != NULL)
-        ask_written(ask, hour_write(sampler_hour(admin->sampler), &ask->body), JSON);
-}
-
-static void begin_log(struct admin *admin, const struct page *page, const struct request *request)
+/* A document that needs no question. */
+static void answer_now(struct admin *admin, const struct page *page, const struct request *request,
+                       enum belfry_err (*write)(const struct admin *admin, struct belfry_buf *out))
 {
     struct ask *ask = ask_create(admin, page, request);
     if (ask == NULL)
         return;
-    enum belfry_err err = admin->opts.lines != NULL ? log_lines_write(admin->opts.lines, &ask->body)
-                                                    : belfry_buf_append(&ask->body, "{}\n", 3);
-    ask_written(ask, err, JSON);
+    struct document *document = document_create();
+    if (document != NULL) {
+        document->status = write(admin, &document->text) == BELFRY_OK ? 200 : 0;
+        document->type = JSON;
+    }
+    ask_answer(ask, document);
+    document_unref(document);
+}
+
+static enum belfry_err write_hour(const struct admin *admin, struct belfry_buf *out)
+{
+    return hour_write(sampler_hour(admin->sampler), out);
+}
+
+static void begin_hour(struct admin *admin, const struct page *page, const struct request *request)
+{
+    answer_now(admin, page, request, write_hour);
+}
+
+static enum belfry_err write_log(const struct admin *admin, struct belfry_buf *out)
+{
+    return admin->opts.lines != NULL ? log_lines_write(admin->opts.lines, out) : belfry_buf_append(out, "{}\n", 3);
+}
+
+static void begin_log(struct admin *admin, const struct page *page, const struct request *request)
+{
+    answer_now(admin, page, request, write_log);
 }
 
 /* A page of another site could not read the stream, but it could keep places of those that may. */
@@ -483,9 +615,11 @@ static void begin_tail(struct admin *admin, const struct page *page, const struc
     }
 }
 
-static void answer_file(const struct page_file *file, const struct request *request)
+/* The bytes are the program's: only what there is room for is copied. */
+static void answer_file(struct admin *admin, const struct page_file *file, const struct request *request)
 {
-    struct belfry_http_field fields[] = {
+    struct ask *ask = ask_create(admin, NULL, request);
+    struct belfry_http_field fields[FIELDS_MAX] = {
         {belfry_bytes_str("content-type"), belfry_bytes_str(file->type)},
         {belfry_bytes_str("cache-control"), belfry_bytes_str("no-cache")},
         {belfry_bytes_str("content-security-policy"), belfry_bytes_str(PAGE_FILES_POLICY)},
@@ -495,8 +629,8 @@ static void answer_file(const struct page_file *file, const struct request *requ
         {belfry_bytes_str("cross-origin-resource-policy"), belfry_bytes_str("same-origin")},
         {belfry_bytes_str("vary"), belfry_bytes_str("accept")},
     };
-    exchange_answer(request->x, 200, fields, sizeof(fields) / sizeof(fields[0]),
-                    request->head_only ? (struct belfry_bytes){0} : file->bytes);
+    if (ask != NULL)
+        ask_send(ask, 200, fields, 8, file->bytes, NULL);
 }
 
 /* ---- the table ---- */
@@ -539,7 +673,7 @@ static void begin_index(struct admin *admin, const struct page *page, const stru
 {
     char text[2048];
     if (request->wants_html) {
-        answer_file(page_files_find(belfry_bytes_str(page->path)), request);
+        answer_file(admin, page_files_find(belfry_bytes_str(page->path)), request);
         return;
     }
     write_index(admin, text, sizeof(text), "belfryd, admin address");
@@ -598,7 +732,7 @@ void admin_begin(struct exchange *x, const struct exchange_head *head, void *use
         return;
     }
     if (file != NULL) {
-        answer_file(file, &request);
+        answer_file(admin, file, &request);
         return;
     }
     char text[2048];
@@ -623,6 +757,10 @@ enum belfry_err admin_create(const struct admin_opts *opts, struct admin **out)
         return BELFRY_ERR_NOMEM;
     admin->opts = *opts;
     belfry_list_init(&admin->asks);
+    for (size_t i = 0; i < N_LINES; i++) {
+        belfry_list_init(&admin->lines[i].asked);
+        belfry_list_init(&admin->lines[i].waiting);
+    }
     BELFRY_OWNER_INIT(admin);
     struct sampler_opts sampler = {.sample = opts->sample, .user = opts->user, .lines = opts->lines};
     if (sampler_create(&sampler, &admin->sampler) != BELFRY_OK) {
@@ -638,12 +776,19 @@ void admin_destroy(struct admin *admin)
     if (admin == NULL)
         return;
     BELFRY_OWNER_CHECK(admin);
+    for (size_t i = 0; i < N_LINES; i++) {
+        struct line *line = &admin->lines[i];
+        if (line->question != NULL)
+            line->question->admin = NULL; /* its answer will come and free it */
+        belfry_list_move_all(&admin->asks, &line->asked);
+        belfry_list_move_all(&admin->asks, &line->waiting);
+    }
     while (!belfry_list_empty(&admin->asks)) {
         struct ask *ask = belfry_container(admin->asks.next, struct ask, link);
         if (ask->x != NULL)
             exchange_reset(ask->x, H2_CANCEL);
         ask->x = NULL;
-        if (ask->state == ASK_SENDING) {
+        if (!ask->is_scan) {
             ask_free(ask);
             continue;
         }

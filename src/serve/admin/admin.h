@@ -19,8 +19,14 @@
  *
  * Ready: the tier follows upstream, is not stale, lags at most ready-lag, writes its replica, every worker answers, and
  * it does not drain.
- * GET and HEAD only. A large answer is written as fast as the peer reads it. Beyond ADMIN_COLLECTS concurrent questions
- * to the workers, or ADMIN_UNSENT unsent answers, the answer is 503.
+ * GET and HEAD only. The address serves whoever reaches it, so what requests cost is bounded, and /readyz stays right:
+ * - Pages that are made from numbers share one question to the workers, and its answer is written once for all that
+ *   asked for the same page. A request that comes meanwhile waits for the next question. /readyz has a question of its
+ *   own.
+ * - Beyond ADMIN_SCANS concurrent scans (/debug/watchers, /debug/clients) the answer is 503.
+ * - A large answer is written as fast as the peer reads it. What is not written yet counts as memory of its client
+ *   (server/shares.h); beyond its share the answer is 503. Files of the page are not copied.
+ * daemon/front.c sets the limits of connections, streams, memory and time.
  *
  * Thread: owner (the front's loop). opts.collect, opts.scan and opts.clients ask the workers; they answer later.
  */
@@ -35,8 +41,7 @@
 #include "server/exchange.h"
 #include "server/hosts.h"
 
-#define ADMIN_COLLECTS 16
-#define ADMIN_UNSENT   64
+#define ADMIN_SCANS 16
 
 struct admin;
 

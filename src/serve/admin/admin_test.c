@@ -11,6 +11,8 @@
 
 #include "base/clock.h"
 #include "serve/admin/live.h"
+#include "serve/admin/page_files.h"
+#include "support/fakeshares.h"
 #include "support/refuse.h"
 
 /* ---- an exchange ---- */
@@ -409,6 +411,13 @@ static void full_pools_are_named_and_the_tier_stays_ready(void **state)
                       "[!]pools: memory is full in 1 of 2 workers: 99 % of 100 B in use; 10.0.0.9 holds most, 49 %\n"
                       "[!]pools: calls: clients refused or ended in the last minute in 1 of 2 workers; 50 % of 10 in "
                       "use; 10.0.0.8 holds most, 50 %\nok\n");
+    *memory = *calls = (struct pool_numbers){0};
+    numbers.admin.pools[SHARES_CONNECTIONS] =
+        (struct pool_numbers){.used = 64, .limit = 128, .in_trouble = 1, .largest = 64, .client = "10.0.0.7"};
+    assert_ready(200,
+                 "[+]upstream ok\n[+]lag ok\n[+]replica ok\n[+]workers ok\n[+]rights ok\n[+]drain ok\n"
+                 "[!]pools: connections: clients refused or ended in the last minute at the admin address; 50 % of "
+                 "128 in use; 10.0.0.7 holds most, 50 %\nok\n");
     struct fake fake = get("/readyz");
     assert_string_equal(body(&fake), "ok\n");
     fake_fini(&fake);
@@ -436,51 +445,136 @@ static void large_answer_goes_out_within_the_room(void **state)
     fake_fini(&fake);
 }
 
-static void questions_at_once_are_bounded(void **state)
+static void pages_of_numbers_share_questions(void **state)
 {
     (void)state;
-    static struct fake fakes[ADMIN_COLLECTS + 1];
-    for (size_t i = 0; i < ADMIN_COLLECTS; i++) {
-        begin(&fakes[i], "GET", i % 2 == 0 ? "/metrics" : "/debug/watchers");
+    static struct fake fakes[100];
+    struct fake more;
+    for (size_t i = 0; i < 100; i++) {
+        begin(&fakes[i], "GET", i % 2 == 0 ? "/metrics" : "/debug/numbers");
         assert_false(fakes[i].responded);
     }
-    begin(&fakes[ADMIN_COLLECTS], "GET", "/metrics");
-    assert_int_equal(fakes[ADMIN_COLLECTS].status, 503);
-    assert_string_equal(fakes[ADMIN_COLLECTS].retry_after, "1");
-    fakes[0].x.events->gone(&fakes[0].x, fakes[0].x.user); /* it still counts: the workers are busy with it */
-    struct fake more;
-    begin(&more, "GET", "/readyz");
-    assert_int_equal(more.status, 503);
-    fake_fini(&more);
-    begin(&more, "GET", "/livez");
-    assert_int_equal(more.status, 200);
-    fake_fini(&more);
-    answer_all();
-    for (size_t i = 0; i <= ADMIN_COLLECTS; i++) {
-        assert_int_equal(fakes[i].ended, i > 0);
+    assert_int_equal(asked.n, 1);
+    fakes[1].x.events->gone(&fakes[1].x, fakes[1].x.user);
+    answer_one(0); /* the question of the first; it asks another for those that came after it */
+    assert_int_equal(asked.n, 2);
+    assert_true(fakes[0].ended);
+    assert_false(fakes[2].ended || fakes[3].ended);
+    begin(&more, "GET", "/metrics"); /* not told of numbers from before it came */
+    answer_one(1);
+    assert_int_equal(asked.n, 3);
+    assert_false(more.ended);
+    answer_one(2);
+    assert_int_equal(asked.n, 3);
+    asked.n = 0;
+    for (size_t i = 0; i < 100; i++) {
+        assert_int_equal(fakes[i].ended, i != 1);
+        if (i >= 2)
+            assert_string_equal(body(&fakes[i]), body(&fakes[2 + i % 2]));
         fake_fini(&fakes[i]);
     }
-    more = get("/readyz");
     assert_int_equal(more.status, 200);
     fake_fini(&more);
 }
 
-static void answers_that_nobody_reads_are_bounded(void **state)
+static void readiness_does_not_wait_for_other_pages(void **state)
 {
     (void)state;
-    static struct fake fakes[ADMIN_UNSENT + 1];
-    for (size_t i = 0; i <= ADMIN_UNSENT; i++) {
+    static struct fake busy[200], scans[ADMIN_SCANS + 1], probes[50];
+    for (size_t i = 0; i < 200; i++)
+        begin(&busy[i], "GET", "/metrics");
+    for (size_t i = 0; i <= ADMIN_SCANS; i++)
+        begin(&scans[i], "GET", "/debug/watchers");
+    assert_int_equal(scans[ADMIN_SCANS].status, 503);
+    assert_string_equal(scans[ADMIN_SCANS].retry_after, "1");
+    scans[0].x.events->gone(&scans[0].x, scans[0].x.user); /* it still counts: the workers are busy with it */
+    struct fake more;
+    begin(&more, "GET", "/debug/clients");
+    assert_int_equal(more.status, 503);
+    fake_fini(&more);
+
+    size_t before = asked.n;
+    for (size_t i = 0; i < 50; i++)
+        begin(&probes[i], "GET", i % 2 == 0 ? "/readyz" : "/readyz?verbose");
+    assert_int_equal(asked.n, before + 1);
+    answer_one(before);
+    assert_true(probes[0].ended && probes[0].status == 200);
+    answer_one(before + 1);
+    for (size_t i = 0; i < 50; i++) {
+        assert_true(probes[i].ended && probes[i].status == 200);
+        fake_fini(&probes[i]);
+    }
+    asked.n = before;
+    answer_all();
+    for (size_t i = 0; i < 200; i++)
+        fake_fini(&busy[i]);
+    for (size_t i = 0; i <= ADMIN_SCANS; i++)
+        fake_fini(&scans[i]);
+    more = get("/debug/clients");
+    assert_int_equal(more.status, 200);
+    fake_fini(&more);
+}
+
+static void answers_that_are_not_read_count_to_their_client(void **state)
+{
+    (void)state;
+    struct fakeshares shares;
+    static struct fake fakes[40];
+    struct fake one = get("/metrics");
+    size_t len = one.body.end, n = 0;
+    fake_fini(&one);
+    fakeshares_init(&shares, SHARES_MEMORY, 20 * len, 50);
+    assert_int_equal(shares_join(&shares.shares, &conn.share, SHARES_CLIENT, "10.0.0.9"), BELFRY_OK);
+    for (size_t i = 0; i < 40; i++) {
         begin(&fakes[i], "GET", "/metrics");
         fakes[i].room = 0;
         answer_all();
-        assert_int_equal(fakes[i].status, i < ADMIN_UNSENT ? 200 : 503);
+        n += fakes[i].status == 200;
     }
-    for (size_t i = 0; i < ADMIN_UNSENT; i++)
-        fakes[i].x.events->gone(&fakes[i].x, fakes[i].x.user);
-    fake_fini(&fakes[ADMIN_UNSENT]);
-    struct fake fake = get("/metrics");
-    assert_int_equal(fake.status, 200);
+    assert_int_equal(n, 10); /* half of the pool */
+    assert_int_equal(conn.share.held[SHARES_MEMORY], 10 * len);
+    assert_int_equal(fakes[39].status, 503);
+    for (size_t i = 0; i < 40; i++) {
+        if (fakes[i].status == 200)
+            fakes[i].x.events->gone(&fakes[i].x, fakes[i].x.user);
+        fake_fini(&fakes[i]);
+    }
+    assert_int_equal(conn.share.held[SHARES_MEMORY], 0);
+    shares_leave(&conn.share);
+    shares_fini(&shares.shares);
+    conn = (struct exchange_conn){0};
+}
+
+static void files_are_sent_without_a_copy(void **state)
+{
+    (void)state;
+    struct fakeshares shares;
+    struct fake fake;
+    fakeshares_init(&shares, SHARES_MEMORY, 10, 50); /* a copy would not fit */
+    assert_int_equal(shares_join(&shares.shares, &conn.share, SHARES_CLIENT, "10.0.0.9"), BELFRY_OK);
+    const struct page_file *file = page_files_find(belfry_bytes_str("/page.js"));
+    begin(&fake, "GET", "/page.css"); /* all of it */
+    assert_true(fake.ended && fake.status == 200);
     fake_fini(&fake);
+    for (size_t room = 0; room <= 5000; room += 5000) {
+        fake = (struct fake){.x = {.ops = &fake_ops, .conn = &conn}, .room = room};
+        struct exchange_head head = {.method = belfry_bytes_str("GET"), .path = belfry_bytes_str("/page.js")};
+        admin_begin(&fake.x, &head, admin);
+        assert_int_equal(fake.status, 200);
+        assert_int_equal(fake.body.end, room);
+        assert_int_equal(conn.share.held[SHARES_MEMORY], 0);
+        while (!fake.ended) {
+            fake.room = 7000;
+            fake.x.events->writable(&fake.x, fake.x.user);
+        }
+        assert_int_equal(strtoul(fake.length, NULL, 10), file->bytes.len);
+        assert_int_equal(fake.body.end, file->bytes.len);
+        assert_memory_equal(fake.body.data, file->bytes.data, file->bytes.len);
+        fake_fini(&fake);
+    }
+    shares_leave(&conn.share);
+    shares_fini(&shares.shares);
+    conn = (struct exchange_conn){0};
 }
 
 static void workers_that_cannot_be_asked_make_it_503(void **state)
@@ -793,7 +887,8 @@ static enum belfry_err scenario(void)
 {
     static const char *const paths[] = {"/metrics",       "/readyz?verbose", "/debug/watchers", "/debug/hour",
                                         "/debug/clients", "/debug/numbers",  "/debug/log",      "/"};
-    struct admin_opts opts = {.collect = collect, .scan = scan, .clients = scan_clients, .user = &asked};
+    struct admin_opts opts = {
+        .collect = collect, .sample = collect, .scan = scan, .clients = scan_clients, .user = &asked};
     enum belfry_err err = admin_create(&opts, &admin);
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]) && err == BELFRY_OK; i++) {
         struct fake fake;
@@ -828,8 +923,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(readiness_names_each_check, set_up, tear_down),
         cmocka_unit_test_setup_teardown(full_pools_are_named_and_the_tier_stays_ready, set_up, tear_down),
         cmocka_unit_test_setup_teardown(large_answer_goes_out_within_the_room, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(questions_at_once_are_bounded, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(answers_that_nobody_reads_are_bounded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(pages_of_numbers_share_questions, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(readiness_does_not_wait_for_other_pages, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(answers_that_are_not_read_count_to_their_client, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(files_are_sent_without_a_copy, set_up, tear_down),
         cmocka_unit_test_setup_teardown(workers_that_cannot_be_asked_make_it_503, set_up, tear_down),
         cmocka_unit_test_setup_teardown(body_of_a_request_is_taken_and_forgotten, set_up, tear_down),
         cmocka_unit_test_setup_teardown(answers_that_come_after_the_end_are_dropped, set_up, tear_down),

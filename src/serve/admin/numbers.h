@@ -61,6 +61,12 @@ struct worker_numbers { /* of one worker thread */
     bool answered;                   /* false: the thread did not answer in time, and nothing here counts */
 };
 
+struct admin_numbers { /* of the admin address */
+    struct pool_numbers pools[SHARES_N];
+    uint64_t connections;
+    uint64_t refused; /* connections and streams, and connections that made way for new ones */
+};
+
 struct tier_numbers {
     uint64_t now_ms, started_ms;
     double process_start_s; /* metrics_process_start() */
@@ -79,6 +85,7 @@ struct tier_numbers {
     uint64_t reads_shelved;       /* answered from an earlier backfill */
     size_t shelf_bytes;           /* of backfilled history that is kept */
     struct listener_stats listeners;
+    struct admin_numbers admin;
     uint64_t listeners_left_s, upstream_left_s; /* until a certificate expires; BELFRY_NEVER: there is none */
     uint64_t clock_ms;                          /* Unix time, by the clock of this machine */
     uint64_t descriptors;                       /* that the process may have open */

@@ -213,6 +213,8 @@ static struct tier_numbers make_numbers(void)
     n.log_newest = 48120733;
     n.log_bytes = 268435456;
     n.listeners = (struct listener_stats){.accepted = 300, .refused = 301};
+    n.admin.connections = 302;
+    n.admin.refused = 303;
     n.listeners_left_s = 7689600;
     n.upstream_left_s = BELFRY_NEVER;
     n.clock_ms = 1763373600000;

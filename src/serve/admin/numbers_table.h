@@ -121,7 +121,10 @@
 #define NUMBERS_LISTENERS(X) \
     X(TIER, listeners.accepted, accepted, JSON, NULL) \
     X(TIER, listeners.refused, refused, JSON, "belfry_rejected_total", COUNTER, \
-      "Rejected connections, streams and calls, by cause.", "reason=\"descriptors\"")
+      "Rejected connections, streams and calls, by cause.", "reason=\"descriptors\"") \
+    X(TIER, admin.connections, admin_connections, JSON, "belfry_admin_connections", GAUGE, \
+      "Connections to the admin address.") \
+    X(TIER, admin.refused, admin_refused, JSON, "belfry_rejected_total", COUNTER, NULL, "reason=\"admin\"")
 
 #define NUMBERS_TIER(X) \
     X(KNOWN, listeners_left_s, listener_certificate_s, JSON, "belfry_certificate_left_seconds", GAUGE, \

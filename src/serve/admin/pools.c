@@ -143,6 +143,15 @@ bool pools_trouble(const struct tier_numbers *numbers, enum shares_pool pool, ch
     return true;
 }
 
+bool pools_admin_trouble(const struct tier_numbers *numbers, enum shares_pool pool, char why[POOLS_WHY])
+{
+    const struct pool_numbers *p = &numbers->admin.pools[pool];
+    if (p->in_trouble == 0)
+        return false;
+    describe(p, pool, " at the admin address", why);
+    return true;
+}
+
 /* ---- JSON ---- */
 
 static void write_members(struct belfry_json *json, const struct pool_numbers *p)

@@ -39,6 +39,9 @@ void pools_gather(const struct tier_numbers *numbers, enum shares_pool pool, str
  * The numbers are those of the worker with the fullest pool; with several workers it says how many are in trouble. */
 bool pools_trouble(const struct tier_numbers *numbers, enum shares_pool pool, char why[POOLS_WHY]);
 
+/* The same for the admin address, which has pools of its own. */
+bool pools_admin_trouble(const struct tier_numbers *numbers, enum shares_pool pool, char why[POOLS_WHY]);
+
 /* As a member "pools": {"memory":{"used":N,"limit":N,"refused":N,"ended":N,"largest":N,"client":".."},...}. */
 void pools_write_worker(struct belfry_json *json, const struct pool_numbers pools[SHARES_N]);
 /* The same for all workers; "trouble":".." is the sentence for those in trouble. */
