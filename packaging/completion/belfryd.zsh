@@ -26,7 +26,7 @@ _belfryd()
         '--admin-tail[let the page of the admin address show changes of keys]'
         '--advertise=[the address at which clients reach this tier]:URL: '
         '*--allowed-hosts=[other names by which plain HTTP may ask; * for all; may repeat]:NAME,...: '
-        '*--cors-origins=[web pages of these origins may read /v1/events; may repeat]:ORIGIN,...: '
+        '*--cors-origins=[web pages of these origins may ask, and read /v1/events; may repeat]:ORIGIN,...: '
         '--ticket-key-file=[seal tickets for EventSource with the first key in this file]:FILE:_files'
         '--ticket-time=[a ticket expires after this time]:TIME: '
         '--name=[what this tier is called in logs and by the tiers below]:NAME: '

@@ -10,7 +10,7 @@
 #include "daemon/config_listen.h"
 #include "daemon/config_resource.h"
 #include "kfollow/resource_set.h"
-#include "serve/sse/cors.h"
+#include "server/cors.h"
 
 #define MISTAKE_MAX 1024
 

@@ -107,10 +107,10 @@ const struct belfry_opt_row config_rows[N_CONFIG_ROWS] = {
                 "localhost and the name in --advertise. A request by another name gets 421, so that no\n"
                 "web page can ask through a visitor's browser. SIGHUP applies a change in the file."},
     [KEY_CORS_ORIGINS] = {KEY_CORS_ORIGINS, "cors-origins", .kind = BELFRY_KIND_LIST, .value_name = "ORIGIN,...",
-        .help = "web pages of these origins may read /v1/events; may repeat",
+        .help = "web pages of these origins may ask, and read /v1/events; may repeat",
         .more = "An origin is scheme://host or scheme://host:port, as a browser sends it: in lower case and\n"
                 "without the default port. Pages that this tier serves itself need none. Without the option\n"
-                "a browser shows the answers of this tier to no other page."},
+                "requests of other web pages get 403."},
     [KEY_TICKET_KEY_FILE] = {KEY_TICKET_KEY_FILE, "ticket-key-file", TEXT(ticket_key_file), .value_name = "FILE",
         .help = "seal tickets for EventSource with the first key in this file",
         .more = "One key per line, 32 bytes as base64 (openssl rand -base64 32) or hex, at most 4. All of\n"

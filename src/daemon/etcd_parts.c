@@ -473,6 +473,7 @@ static enum belfry_err create_client_side(struct etcd_parts *t, uv_loop_t *loop)
                                .sse = t->sse,
                                .name = t->opts.name,
                                .hosts = t->opts.hosts,
+                               .cors = t->opts.cors,
                                .message_ms = t->host.times.message_ms,
                                .now = etcd_parts_on_now,
                                .about = etcd_parts_on_about,

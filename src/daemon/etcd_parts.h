@@ -16,8 +16,8 @@
 #include "follow/history_reader.h"
 #include "serve/kube/catalog_feed.h"
 #include "serve/route.h"
-#include "serve/sse/cors.h"
 #include "serve/sse/tickets.h"
+#include "server/cors.h"
 
 struct etcd_parts_opts {
     unsigned number;

@@ -183,6 +183,7 @@ static enum belfry_err open_admin(struct front *front, char *why, size_t why_len
                                .clients = tier_clients,
                                .user = front->tier,
                                .hosts = &front->hosts,
+                               .cors = {front->config->cors_origins, front->config->n_cors_origins},
                                .lines = logger_lines(front->logger),
                                .tail = front->tail,
                                .log = front->log};

@@ -522,6 +522,7 @@ static enum belfry_err create_front(struct kube_parts *t)
     struct kfront_opts front = {.uplink = t->uplink,
                                 .name = t->opts.name,
                                 .hosts = t->opts.hosts,
+                                .cors = t->opts.cors,
                                 .now = kube_parts_on_now,
                                 .user = t,
                                 .pace_ms = t->times.message_ms,

@@ -27,10 +27,11 @@ struct kube_parts_opts { /* lent, but for numbers */
     void (*to_worker)(struct mail *mail, void *user);
     void *user;
     const struct kube_upstream *upstream;
-    const char *name;    /* of the tier, as a word (serve/uplink/via.h) */
-    struct hosts *hosts; /* by which it may be asked over plain HTTP */
-    size_t memory_max;   /* of all resources together */
-    size_t forms_bytes;  /* of each: as in kube_service_opts */
+    const char *name;         /* of the tier, as a word (serve/uplink/via.h) */
+    struct hosts *hosts;      /* by which it may be asked over plain HTTP */
+    struct cors_origins cors; /* lent */
+    size_t memory_max;        /* of all resources together */
+    size_t forms_bytes;       /* of each: as in kube_service_opts */
     uint64_t progress_ms;
     uint64_t seed;
     uint64_t rights_period_ms;

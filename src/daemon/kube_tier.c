@@ -120,6 +120,7 @@ static enum belfry_err start_worker(struct tier_parts *parts, unsigned number, c
                                    .upstream = &tier->upstream,
                                    .name = tier->opts.word,
                                    .hosts = tier->opts.hosts,
+                                   .cors = {config->cors_origins, config->n_cors_origins},
                                    .memory_max = tier->opts.limits->memory / config->workers,
                                    .forms_bytes = FORMS_BYTES / tier->n + FORMS_BYTES_LEAST,
                                    .progress_ms = config->progress_ms,

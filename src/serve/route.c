@@ -218,7 +218,9 @@ static bool is_method(struct belfry_bytes path)
 void route_begin(struct exchange *x, const struct exchange_head *head, void *user)
 {
     struct route *route = user;
-    if (!is_method(head->path) && !grpc_is(head)) {
+    if (cors_refuse(&route->opts.cors, x, head)) {
+        route->stats.refused_pages++;
+    } else if (!is_method(head->path) && !grpc_is(head)) {
         begin_http(route, x, head);
     } else if (!exchange_conn(x)->http1) {
         begin_grpc(route, x, head);

@@ -35,10 +35,11 @@
 #include "serve/relay/relay.h"
 #include "serve/rights/listen_policy.h"
 #include "serve/sse/sse.h"
+#include "server/cors.h"
 #include "server/hosts.h"
 
-/* Refused here: gRPC over HTTP/1.1, which has no streams that go on (505, as gRPC's own servers); and over plain HTTP
- * a name that is none of ours (hosts.h). */
+/* Refused here: requests of web pages of other sites (cors.h); gRPC over HTTP/1.1, which has no streams that go on
+ * (505, as gRPC's own servers); and over plain HTTP a name that is none of ours (hosts.h). */
 
 struct route;
 
@@ -50,6 +51,7 @@ struct route_opts {
     struct sse *sse;           /* the same */
     const char *name;          /* the tier's, as a word (via.h); lent */
     struct hosts *hosts;       /* lent; NULL: every name is allowed */
+    struct cors_origins cors;  /* lent: web pages that may ask */
     uint64_t message_ms;       /* as in health.h */
     uint64_t (*now)(void *user);
     void (*about)(struct about *out, void *user); /* what the tier says of itself */
@@ -76,6 +78,7 @@ void route_set_auth(struct route *route, enum permit_auth auth);
 
 struct route_stats {
     uint64_t refused_hosts, refused_http1;
+    uint64_t refused_pages; /* requests of web pages of other sites (cors.h) */
     uint64_t late;          /* calls of the health service whose request was not complete in time */
     uint64_t refused_users; /* requests that said for which user they ask, and may not (identity.h) */
 };

@@ -169,6 +169,39 @@ static void plain_http_is_asked_by_our_own_names(void **state)
     hosts_fini(&none);
 }
 
+static void pages_of_other_sites_have_no_effect(void **state)
+{
+    (void)state;
+    static const char *const rows[][2] = {{"POST", "/v3/kv/put"},        {"POST", "/etcdserverpb.KV/Put"},
+                                          {"GET", "/v1/events?prefix="}, {"POST", "/v1/ticket"},
+                                          {"OPTIONS", "/v1/events"},     {"GET", "/belfry.js"},
+                                          {"GET", "/api/v1/pods"},       {"GET", "/health"},
+                                          {"GET", "/version"},           {"GET", "/nowhere"}};
+    static const char *const fields[][3] = {{"origin: http://evil.example", NULL},
+                                            {"origin: null", NULL},
+                                            {"sec-fetch-site: cross-site", NULL},
+                                            {"content-type: application/grpc", "sec-fetch-site: same-site", NULL}};
+    struct route_stats stats;
+    struct bed bed;
+    size_t n = 0;
+    assert_int_equal(bed_open(&bed), BELFRY_OK);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        for (size_t k = 0; k < sizeof(fields) / sizeof(fields[0]); k++, n++) {
+            struct fakeexchange_head head;
+            fakeexchange_fini(&bed.fake);
+            fakeexchange_init(&bed.fake, EXCHANGE_ROOM);
+            bed.fake.conn.http1 = (i + k) % 2 == 0;
+            fakeexchange_head(&head, rows[i][0], rows[i][1], fields[k]);
+            route_begin(&bed.fake.x, &head.head, bed.route);
+            assert_body(&bed, 403, "belfry: a web page of another site asks; allow its origin with --cors-origins\n");
+        }
+    }
+    assert_int_equal(bed.relay.begun, 0);
+    route_stats(bed.route, &stats);
+    assert_int_equal(stats.refused_pages, n);
+    bed_close(&bed);
+}
+
 static void grpc_goes_by_its_path(void **state)
 {
     (void)state;
@@ -465,6 +498,7 @@ static void tier_says_that_it_is_one(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pages_of_other_sites_have_no_effect),
         cmocka_unit_test(grpc_goes_by_its_path),
         cmocka_unit_test(grpc_over_http1_is_refused_as_grpcs_own_servers_do),
         cmocka_unit_test(plain_http_is_asked_by_our_own_names),

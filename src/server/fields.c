@@ -160,3 +160,9 @@ bool fields_is_hop(struct belfry_bytes name, struct belfry_bytes value)
     }
     return false;
 }
+
+bool fields_is_of_browser(struct belfry_bytes name)
+{
+    return belfry_bytes_equal(name, belfry_bytes_str("origin")) ||
+           belfry_bytes_begins(name, belfry_bytes_str("sec-fetch-"));
+}

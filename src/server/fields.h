@@ -59,4 +59,8 @@ size_t fields_bytes(const struct fields *fields); /* allocated */
  * host, which goes with them. */
 bool fields_is_hop(struct belfry_bytes name, struct belfry_bytes value);
 
+/* True for fields by which a browser says for which page it asks (cors.h). They are judged here: a tier above would
+ * judge them by its own list. */
+bool fields_is_of_browser(struct belfry_bytes name);
+
 #endif

@@ -58,7 +58,8 @@
     "\"rejected\":{\"descriptors\":301,\"admin\":303,\"permission\":1117,\"unfinished_watch\":1113,\"handshake\":0," \
     "\"proxy_head\":1214,\"flood\":1209,\"stream_memory\":0,\"connection_memory\":0,\"unfinished_largest\":0," \
     "\"unfinished_greeting\":0,\"unfinished_handshake\":0,\"unfinished_head\":0,\"unread\":0,\"relay\":1302," \
-    "\"relay_memory\":0,\"unfinished_call\":0,\"host\":0,\"grpc_over_http1\":0,\"unfinished_health\":0," \
+    "\"relay_memory\":0,\"unfinished_call\":0,\"host\":0,\"cross_site\":0,\"grpc_over_http1\":0," \
+    "\"unfinished_health\":0," \
     "\"belfry_user\":0,\"malformed_json\":0,\"kube_upgrade\":2015,\"kube_certificate\":0," \
     "\"kube_impersonation\":0,\"kube_circle\":0,\"kube_front\":0,\"kube_relay\":0,\"kube_relay_memory\":0," \
     "\"kube_unfinished\":0,\"kube_unread\":0},\"memory\":{\"log\":268435456,\"watchers\":1009,\"requests\":0," \

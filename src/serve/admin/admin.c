@@ -60,7 +60,6 @@ struct request {
     struct belfry_bytes query;
     bool head_only;
     bool wants_html; /* a browser, as far as its Accept says */
-    bool is_foreign; /* a browser sends it for a page of another site */
 };
 
 struct page {
@@ -562,13 +561,10 @@ static void begin_log(struct admin *admin, const struct page *page, const struct
     answer_now(admin, page, request, write_log);
 }
 
-/* A page of another site could not read the stream, but it could keep places of those that may. */
 static void begin_events(struct admin *admin, const struct page *page, const struct request *request)
 {
     (void)page;
-    if (request->is_foreign)
-        answer_text(request->x, 403, "only for the page of this address\n", request->head_only);
-    else if (request->head_only)
+    if (request->head_only)
         answer(request->x, 200, "text/event-stream", (struct belfry_bytes){0}, true);
     else if (!sampler_open_page(admin->sampler, request->x))
         answer_busy(request->x, "too many pages are open: close one\n", false);
@@ -600,11 +596,8 @@ static void begin_tail(struct admin *admin, const struct page *page, const struc
     char why[160] = "", text[192];
     struct tail_query query = {0};
     (void)page;
-    if (admin->opts.tail == NULL || request->is_foreign) {
-        answer_text(request->x, 403,
-                    request->is_foreign ? "only for the page of this address\n"
-                                        : "it is off: --admin-tail turns it on\n",
-                    request->head_only);
+    if (admin->opts.tail == NULL) {
+        answer_text(request->x, 403, "it is off: --admin-tail turns it on\n", request->head_only);
     } else if (page_query_each(request->query, set_prefix, &query, why, sizeof(why)) != BELFRY_OK) {
         snprintf(text, sizeof(text), "%s\n", why);
         answer_text(request->x, 400, text, request->head_only);
@@ -703,23 +696,23 @@ static bool has_word(struct belfry_bytes text, const char *word)
     return text.len > 0 && memmem(text.data, text.len, word, strlen(word)) != NULL;
 }
 
-/* Browsers say for whom they ask (Sec-Fetch-Site); other clients do not. */
-static bool is_foreign(const struct exchange_head *head)
+/* A link on a page of another site may lead to the page; all that it loads then is of its own site. */
+static bool opens_page(const struct exchange_head *head)
 {
-    struct belfry_bytes site = exchange_field(head, "sec-fetch-site");
-    return site.len > 0 && !belfry_bytes_equal(site, belfry_bytes_str("same-origin")) &&
-           !belfry_bytes_equal(site, belfry_bytes_str("none"));
+    struct belfry_bytes query, path = exchange_path(head, &query);
+    return belfry_bytes_equal(head->method, belfry_bytes_str("GET")) &&
+           belfry_bytes_equal(path, belfry_bytes_str("/")) &&
+           belfry_bytes_equal(exchange_field(head, "sec-fetch-mode"), belfry_bytes_str("navigate"));
 }
 
 void admin_begin(struct exchange *x, const struct exchange_head *head, void *user)
 {
     struct admin *admin = user;
-    if (hosts_refuse(admin->opts.hosts, x, head))
+    if (hosts_refuse(admin->opts.hosts, x, head) || (!opens_page(head) && cors_refuse(&admin->opts.cors, x, head)))
         return;
     struct request request = {.x = x,
                               .head_only = belfry_bytes_equal(head->method, belfry_bytes_str("HEAD")),
-                              .wants_html = has_word(exchange_field(head, "accept"), "text/html"),
-                              .is_foreign = is_foreign(head)};
+                              .wants_html = has_word(exchange_field(head, "accept"), "text/html")};
     if (!request.head_only && !belfry_bytes_equal(head->method, belfry_bytes_str("GET"))) {
         refuse_method(x);
         return;

@@ -38,6 +38,7 @@
 #include "serve/admin/numbers.h"
 #include "serve/admin/tail.h"
 #include "serve/admin/watchers.h"
+#include "server/cors.h"
 #include "server/exchange.h"
 #include "server/hosts.h"
 
@@ -58,9 +59,10 @@ struct admin_opts {
     enum belfry_err (*scan)(const struct watchers_query *query, admin_scans_fn fn, void *fn_user, void *user);
     enum belfry_err (*clients)(const struct clients_query *query, admin_clients_fn fn, void *fn_user, void *user);
     void *user;
-    struct hosts *hosts;     /* lent; NULL: every name is allowed */
-    struct log_lines *lines; /* lent; NULL: none are kept */
-    struct tail *tail;       /* lent; NULL: it is off */
+    struct hosts *hosts;      /* lent; NULL: every name is allowed */
+    struct cors_origins cors; /* lent: web pages that may ask */
+    struct log_lines *lines;  /* lent; NULL: none are kept */
+    struct tail *tail;        /* lent; NULL: it is off */
     const struct belfry_log *log;
 };
 

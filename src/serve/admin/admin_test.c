@@ -228,8 +228,14 @@ static int set_up(void **state)
 {
     (void)state;
     reset_numbers();
-    struct admin_opts opts = {
-        .collect = collect, .sample = collect, .scan = scan, .clients = scan_clients, .user = &asked, .lines = &lines};
+    static char app[] = "https://app.example", *const origins[] = {app};
+    struct admin_opts opts = {.collect = collect,
+                              .sample = collect,
+                              .scan = scan,
+                              .clients = scan_clients,
+                              .user = &asked,
+                              .cors = {origins, 1},
+                              .lines = &lines};
     return log_lines_init(&lines) != BELFRY_OK || admin_create(&opts, &admin) != BELFRY_OK;
 }
 
@@ -471,8 +477,9 @@ static void pages_of_numbers_share_questions(void **state)
         assert_int_equal(fakes[i].ended, i != 1);
         if (i >= 2)
             assert_string_equal(body(&fakes[i]), body(&fakes[2 + i % 2]));
-        fake_fini(&fakes[i]);
     }
+    for (size_t i = 0; i < 100; i++)
+        fake_fini(&fakes[i]);
     assert_int_equal(more.status, 200);
     fake_fini(&more);
 }
@@ -776,6 +783,41 @@ static void all_pages_share_one_question_and_one_message(void **state)
     }
 }
 
+static void pages_of_other_sites_may_only_lead_to_the_page(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *method, *path, *name, *value, *mode;
+        int status;
+    } rows[] = {{"GET", "/", "sec-fetch-site", "cross-site", "navigate", 200},
+                {"GET", "/?x", "sec-fetch-site", "same-site", "navigate", 200},
+                {"GET", "/", "sec-fetch-site", "cross-site", "no-cors", 403},
+                {"GET", "/", "sec-fetch-site", "cross-site", "cors", 403},
+                {"HEAD", "/", "sec-fetch-site", "cross-site", "navigate", 403},
+                {"POST", "/", "sec-fetch-site", "cross-site", "navigate", 403},
+                {"GET", "/debug/numbers", "sec-fetch-site", "cross-site", "navigate", 403},
+                {"GET", "/page.js", "sec-fetch-site", "cross-site", "no-cors", 403},
+                {"GET", "/livez", "origin", "http://evil.example", "cors", 403},
+                {"GET", "/livez", "origin", "null", "cors", 403},
+                {"GET", "/livez", "origin", "https://app.example", "cors", 200},
+                {"GET", "/livez", "sec-fetch-site", "none", "navigate", 200},
+                {"GET", "/livez", "sec-fetch-site", "same-origin", "cors", 200}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct fake fake = {.x = {.ops = &fake_ops, .conn = &conn}, .room = EXCHANGE_ROOM};
+        struct belfry_http_field fields[] = {{belfry_bytes_str("accept"), belfry_bytes_str("text/html")},
+                                             {belfry_bytes_str(rows[i].name), belfry_bytes_str(rows[i].value)},
+                                             {belfry_bytes_str("sec-fetch-mode"), belfry_bytes_str(rows[i].mode)}};
+        struct exchange_head head = {.method = belfry_bytes_str(rows[i].method),
+                                     .path = belfry_bytes_str(rows[i].path),
+                                     .fields = fields,
+                                     .n_fields = 3};
+        admin_begin(&fake.x, &head, admin);
+        if (fake.status != rows[i].status)
+            fail_msg("row %zu: %d", i, fake.status);
+        fake_fini(&fake);
+    }
+}
+
 static void open_pages_are_bounded_and_other_sites_have_none(void **state)
 {
     (void)state;
@@ -936,6 +978,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_tail_takes_a_prefix, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_open_page_means_a_question_only_for_the_hour, set_up, tear_down),
         cmocka_unit_test_setup_teardown(all_pages_share_one_question_and_one_message, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(pages_of_other_sites_may_only_lead_to_the_page, set_up, tear_down),
         cmocka_unit_test_setup_teardown(open_pages_are_bounded_and_other_sites_have_none, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_page_that_is_not_read_misses_messages_and_is_dropped, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_sample_that_comes_after_the_end_is_dropped, set_up, tear_down),

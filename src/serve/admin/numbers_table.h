@@ -391,6 +391,7 @@
 
 #define NUMBERS_ROUTE(X) \
     X(SUM, route.refused_hosts, -, HIDDEN, "belfry_rejected_total", COUNTER, NULL, "reason=\"host\"") \
+    X(SUM, route.refused_pages, -, HIDDEN, "belfry_rejected_total", COUNTER, NULL, "reason=\"cross_site\"") \
     X(SUM, route.refused_http1, -, HIDDEN, "belfry_rejected_total", COUNTER, NULL, "reason=\"grpc_over_http1\"") \
     X(SUM, route.late, -, HIDDEN, "belfry_rejected_total", COUNTER, NULL, "reason=\"unfinished_health\"") \
     X(SUM, route.refused_users, -, HIDDEN, "belfry_rejected_total", COUNTER, NULL, "reason=\"belfry_user\"")

@@ -155,6 +155,14 @@ static bool refuse_probe(struct kfront *kfront, struct exchange *x, const struct
     return true;
 }
 
+static bool refuse_page(struct kfront *kfront, struct exchange *x, const struct exchange_head *head)
+{
+    if (!cors_refuse(&kfront->opts.cors, x, head))
+        return false;
+    kfront->stats.refused++;
+    return true;
+}
+
 static bool refuse_grpc(struct kfront *kfront, struct exchange *x, const struct exchange_head *head)
 {
     if (!grpc_is(head))
@@ -194,7 +202,7 @@ void kfront_begin(struct exchange *x, const struct exchange_head *head, void *us
 {
     struct kfront *kfront = user;
     BELFRY_OWNER_CHECK(kfront);
-    if (refuse_grpc(kfront, x, head) || hosts_refuse(kfront->opts.hosts, x, head) ||
+    if (refuse_page(kfront, x, head) || refuse_grpc(kfront, x, head) || hosts_refuse(kfront->opts.hosts, x, head) ||
         refuse_by_listener(kfront, x, head) || refuse_probe(kfront, x, head) || refuse_by_via(kfront, x, head) ||
         refuse_user(kfront, x, head))
         return;

@@ -25,6 +25,7 @@
 
 #include "serve/kfront/krelay.h"
 #include "serve/kube/kube.h"
+#include "server/cors.h"
 #include "server/hosts.h"
 
 #define KFRONT_FOLLOWED 200 /* resources of one tier */
@@ -32,9 +33,10 @@
 struct kfront;
 
 struct kfront_opts {
-    struct uplink *uplink; /* with is_kube, `name` for its via, and TLS without a certificate (uplink.h) */
-    const char *name;      /* the tier's, as a word (via.h); lent */
-    struct hosts *hosts;   /* lent; NULL: every name is allowed */
+    struct uplink *uplink;    /* with is_kube, `name` for its via, and TLS without a certificate (uplink.h) */
+    const char *name;         /* the tier's, as a word (via.h); lent */
+    struct hosts *hosts;      /* lent; NULL: every name is allowed */
+    struct cors_origins cors; /* lent: web pages that may ask */
     uint64_t (*now)(void *user);
     void *user;
     uint64_t pace_ms, unread_ms; /* as in krelay.h */

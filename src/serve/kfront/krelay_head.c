@@ -57,8 +57,8 @@ static bool is_named_by_connection(const struct exchange_head *head, struct belf
 static bool goes_up(const struct exchange_head *head, const struct belfry_http_field *field)
 {
     struct belfry_bytes name = field->name;
-    if (fields_is_hop(name, field->value) || is_name(name, "expect") || is_name(name, IDENTITY_USER_FIELD) ||
-        is_name(name, FORWARDED) || begins_with(name, "x-remote-"))
+    if (fields_is_hop(name, field->value) || fields_is_of_browser(name) || is_name(name, "expect") ||
+        is_name(name, IDENTITY_USER_FIELD) || is_name(name, FORWARDED) || begins_with(name, "x-remote-"))
         return false;
     return is_credential(name) || !is_named_by_connection(head, name);
 }

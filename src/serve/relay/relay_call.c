@@ -836,6 +836,7 @@ static enum belfry_err relay_call_take_head(struct relay_call *call, const struc
     enum belfry_err err = belfry_buf_append(&call->path, head->path.data, head->path.len);
     for (size_t i = 0; i < head->n_fields && err == BELFRY_OK; i++) {
         if (!fields_is_hop(head->fields[i].name, head->fields[i].value) &&
+            !fields_is_of_browser(head->fields[i].name) &&
             !belfry_bytes_equal(head->fields[i].name, belfry_bytes_str(IDENTITY_USER_FIELD)))
             err = fields_add(&call->block, head->fields[i].name, head->fields[i].value);
     }

@@ -16,8 +16,8 @@
 #ifndef BELFRY_SERVE_SSE_SSE_H
 #define BELFRY_SERVE_SSE_SSE_H
 
-#include "serve/sse/cors.h"
 #include "serve/sse/sse_stream.h"
+#include "server/cors.h"
 
 struct sse;
 

@@ -1,5 +1,7 @@
-/* src/serve/sse/cors.c */
-#include "serve/sse/cors.h"
+/* src/server/cors.c */
+#include "server/cors.h"
+
+#include <strings.h>
 
 #define SCHEME_BYTES 32
 #define HOST_BYTES   253
@@ -88,4 +90,68 @@ bool cors_origins_have(const struct cors_origins *origins, struct belfry_bytes o
         if (belfry_bytes_equal(origin, belfry_bytes_str(origins->list[i])))
             return true;
     return false;
+}
+
+/* ---- requests of pages ---- */
+
+/* Takes the port off the end of "host:port", "[::1]:port" or a host alone; empty: it has none. */
+static struct belfry_bytes take_port(struct belfry_bytes *host)
+{
+    size_t n = host->len;
+    while (n > 0 && host->data[n - 1] >= '0' && host->data[n - 1] <= '9')
+        n--;
+    if (n == 0 || host->data[n - 1] != ':' || (host->data[0] == '[' && (n < 2 || host->data[n - 2] != ']')))
+        return (struct belfry_bytes){0};
+    struct belfry_bytes port = after(*host, n);
+    host->len = n - 1;
+    return port;
+}
+
+/* Does the origin name the host and port that the request was sent to? Browsers leave a default port out of both, and
+ * behind a proxy that ends TLS the scheme is another one. */
+static bool is_own(struct belfry_bytes origin, struct belfry_bytes authority)
+{
+    static const struct belfry_bytes http = {"80", 2}, https = {"443", 3};
+    size_t len = span(origin, "abcdefghijklmnopqrstuvwxyz0123456789+.-");
+    struct belfry_bytes scheme = belfry_bytes_of(origin.data, len), host = after(origin, len);
+    if (!belfry_bytes_begins(host, belfry_bytes_str("://")))
+        return false;
+    host = after(host, 3);
+
+    struct belfry_bytes port = take_port(&host), asked = take_port(&authority);
+    struct belfry_bytes usual = belfry_bytes_equal(scheme, belfry_bytes_str("https"))  ? https
+                                : belfry_bytes_equal(scheme, belfry_bytes_str("http")) ? http
+                                                                                       : (struct belfry_bytes){0};
+    port = port.len > 0 ? port : usual;
+    asked = asked.len > 0 ? asked : usual;
+    return host.len > 0 && host.len == authority.len && strncasecmp(host.data, authority.data, host.len) == 0 &&
+           belfry_bytes_equal(port, asked);
+}
+
+bool cors_is_foreign(const struct cors_origins *origins, const struct exchange_head *head)
+{
+    struct belfry_bytes site = exchange_field(head, "sec-fetch-site");
+    bool has_origin = false;
+    for (size_t i = 0; i < head->n_fields; i++) {
+        struct belfry_bytes origin = head->fields[i].value;
+        if (!belfry_bytes_equal(head->fields[i].name, belfry_bytes_str("origin")))
+            continue;
+        has_origin = true;
+        if (!cors_origins_have(origins, origin) && !belfry_bytes_equal(site, belfry_bytes_str("same-origin")) &&
+            !is_own(origin, head->authority))
+            return true;
+    }
+    return !has_origin && (belfry_bytes_equal(site, belfry_bytes_str("cross-site")) ||
+                           belfry_bytes_equal(site, belfry_bytes_str("same-site")));
+}
+
+bool cors_refuse(const struct cors_origins *origins, struct exchange *x, const struct exchange_head *head)
+{
+    static const struct belfry_http_field type = {{"content-type", 12}, {"text/plain; charset=utf-8", 25}};
+    if (!cors_is_foreign(origins, head))
+        return false;
+    exchange_answer(
+        x, 403, &type, 1,
+        belfry_bytes_str("belfry: a web page of another site asks; allow its origin with --cors-origins\n"));
+    return true;
 }
