@@ -91,7 +91,7 @@ struct backfill {
     BELFRY_OWNER;
 };
 
-enum belfry_err backfill_create(size_t segment_bytes, struct backfill **out)
+enum belfry_err backfill_create(size_t segment_bytes, uint64_t seed, struct backfill **out)
 {
     struct backfill *backfill = calloc(1, sizeof(*backfill));
     if (backfill == NULL)
@@ -100,6 +100,7 @@ enum belfry_err backfill_create(size_t segment_bytes, struct backfill **out)
     belfry_list_init(&backfill->waiting);
     belfry_list_init(&backfill->answers);
     belfry_backoff_init(&backfill->backoff, BACKOFF_FIRST_MS, BACKOFF_MAX_MS);
+    backfill->rng.state = seed;
     BELFRY_OWNER_INIT(backfill);
     *out = backfill;
     return BELFRY_OK;

@@ -57,7 +57,8 @@
 
 struct backfill;
 
-BELFRY_NODISCARD enum belfry_err backfill_create(size_t segment_bytes, struct backfill **out);
+/* `seed`: of the jitter; tiers of one upstream need different ones. */
+BELFRY_NODISCARD enum belfry_err backfill_create(size_t segment_bytes, uint64_t seed, struct backfill **out);
 void backfill_destroy(struct backfill *backfill); /* NULL is fine */
 
 /* Proves pasts by what `ingest` holds. Without it (tests) everything that comes is believed. */

@@ -37,7 +37,7 @@ static void rig_init(struct rig *r)
 {
     *r = (struct rig){.past = past_create(9), .now = 1000};
     past_fill(r->past, 400, "a");
-    assert_int_equal(backfill_create(SEGMENT, &r->backfill), BELFRY_OK);
+    assert_int_equal(backfill_create(SEGMENT, 1, &r->backfill), BELFRY_OK);
 }
 
 static void rig_fini(struct rig *r)
@@ -1044,7 +1044,7 @@ static void ten_thousand_revisions_come_as_fast_as_upstream_gives_them(void **st
     struct rig *r = *state;
     past_fill(r->past, 10100, "a");
     backfill_destroy(r->backfill);
-    assert_int_equal(backfill_create(5 * SEGMENT, &r->backfill), BELFRY_OK);
+    assert_int_equal(backfill_create(5 * SEGMENT, 1, &r->backfill), BELFRY_OK);
     follow(r);
     int64_t next = 50;
     int steps = 0, since[BACKFILLS] = {0};
@@ -1135,6 +1135,42 @@ static void random_readers_get_everything(void **state)
     }
 }
 
+/* ---- jitter ---- */
+
+/* The times at which a watch that is refused each time is wanted again. */
+static void retry_times(uint64_t seed, uint64_t *at, size_t n)
+{
+    struct rig r = {.past = past_create(9), .now = 1000};
+    struct backfill_answer a;
+    past_fill(r.past, 400, "a");
+    assert_int_equal(backfill_create(SEGMENT, seed, &r.backfill), BELFRY_OK);
+    for (size_t i = 0; i < n; i++) {
+        request(&r, 50, 300, i);
+        for (; !r.watches[0].open; r.now++)
+            obey(&r);
+        at[i] = r.now;
+        end(&r, 0, BELFRY_ERR_UNAVAILABLE, 0);
+        assert_true(backfill_answer(r.backfill, &a));
+        assert_int_equal(a.err, BELFRY_ERR_CANCELED);
+    }
+    rig_fini(&r);
+}
+
+static void tiers_with_different_seeds_come_back_at_different_times(void **state)
+{
+    (void)state;
+    uint64_t one[8], same[8], other[8];
+    retry_times(1, one, 8);
+    retry_times(1, same, 8);
+    retry_times(2, other, 8);
+    size_t equal = 0;
+    for (size_t i = 0; i < 8; i++) {
+        assert_int_equal(one[i], same[i]);
+        equal += one[i] == other[i];
+    }
+    assert_in_range(equal, 0, 4); /* the first two are immediate */
+}
+
 /* ---- before the first write ---- */
 
 static void what_lies_before_the_first_write_is_known_to_be_empty(void **state)
@@ -1143,7 +1179,7 @@ static void what_lies_before_the_first_write_is_known_to_be_empty(void **state)
     struct backfill *backfill;
     struct backfill_answer a;
     struct upstream_action action;
-    assert_int_equal(backfill_create(SEGMENT, &backfill), BELFRY_OK);
+    assert_int_equal(backfill_create(SEGMENT, 1, &backfill), BELFRY_OK);
     assert_int_equal(
         backfill_request(backfill, &(struct backfill_ask){.past = PAST, .from = 1, .oldest = 2, .token = 7}, 1000),
         BELFRY_OK);
@@ -1170,7 +1206,7 @@ static struct past *shared_past;
 static enum belfry_err read_it_all(void)
 {
     struct rig r = {.past = shared_past, .now = 1000};
-    enum belfry_err err = backfill_create(SEGMENT, &r.backfill);
+    enum belfry_err err = backfill_create(SEGMENT, 1, &r.backfill);
     if (err != BELFRY_OK)
         return err;
     err =
@@ -1243,6 +1279,7 @@ int main(void)
         T(job_that_nobody_asks_yields_to_who_waits),
         T(segment_of_a_rewritten_past_is_never_given),
         T(random_readers_get_everything),
+        cmocka_unit_test(tiers_with_different_seeds_come_back_at_different_times),
         cmocka_unit_test(refused_allocation_is_made_good),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

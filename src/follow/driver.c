@@ -919,11 +919,13 @@ static enum belfry_err driver_create_machines(struct driver *driver, const struc
                                      .store = opts->store,
                                      .key = driver->key,
                                      .range_end = driver->range_end,
+                                     .seed = belfry_rng_next(&driver->rng),
                                      .log = &driver->machine_log};
     if (err == BELFRY_OK)
         err = upstream_create(&upstream, &driver->upstream);
     if (err == BELFRY_OK)
-        err = backfill_create(opts->segment_bytes != 0 ? opts->segment_bytes : SEGMENT_BYTES, &driver->backfill);
+        err = backfill_create(opts->segment_bytes != 0 ? opts->segment_bytes : SEGMENT_BYTES,
+                              belfry_rng_next(&driver->rng), &driver->backfill);
     if (err == BELFRY_OK)
         backfill_prove_by(driver->backfill, driver->ingest);
     return err;

@@ -50,7 +50,7 @@ struct upstream {
     /* watches */
     struct replay replay;
     int64_t next_window; /* REPLAYING: the first revision that is in no lane */
-    uint64_t resume_at;  /* a refused revision is not tried again before */
+    uint64_t resume_at; /* ingest or the heap refused something: it is not tried again before; 0: nothing was refused */
     /* JOINING after a compaction of the overlap */
     struct key_witness witness;
     struct question witness_read;
@@ -122,6 +122,7 @@ enum belfry_err upstream_create(const struct upstream_opts *opts, struct upstrea
     listing_init(&up->listing, opts->store);
     up->reach_at = BELFRY_NEVER;
     belfry_backoff_init(&up->backoff, BACKOFF_FIRST_MS, BACKOFF_MAX_MS);
+    up->rng.state = opts->seed;
     BELFRY_OWNER_INIT(up);
     *out = up;
     return BELFRY_OK;
@@ -947,6 +948,7 @@ static void upstream_give_refused(struct upstream *up)
 {
     if (ingest_is_stuck(up->ingest) || up->now < up->resume_at || up->vouching)
         return;
+    up->resume_at = 0;
     upstream_merge(up);
     replay_resume(&up->replay);
 }
@@ -1090,8 +1092,9 @@ uint64_t upstream_due(const struct upstream *up)
     due = belfry_min_time(due, upstream_progress_due(up));
     due = belfry_min_time(due, question_due(&up->read));
     due = belfry_min_time(due, question_due(&up->witness_read));
-    if (up->replay.lanes[0].refused && !up->vouching &&
-        !ingest_is_stuck(up->ingest)) /* otherwise ingest_due() says when */
+    /* Whatever lane it is of. If ingest is stuck, ingest_due() says when. A lane that was refused for want of room has
+     * no time: it goes on when the front has made room. */
+    if (up->resume_at != 0 && !up->vouching && !ingest_is_stuck(up->ingest))
         due = belfry_min_time(due, up->resume_at);
     if (up->replay.lanes[0].created)
         due = belfry_min_time(due, question_due(&up->pages));

@@ -84,6 +84,7 @@ struct upstream_opts {
     int64_t window, far;                /* 0: the defaults above */
     size_t replay_bytes;                /* 0: the default */
     int64_t page;                       /* 0: the default */
+    uint64_t seed;                      /* of the jitter: tiers of one upstream need different ones */
     const struct belfry_log *log;
 };
 

@@ -36,6 +36,7 @@ struct rig {
     size_t n_opened;
     size_t pauses, progress_asked;
     size_t replay_bytes;
+    uint64_t seed;
     bool scoped;
     struct upstream_stats sum; /* of every life that has ended */
 };
@@ -58,7 +59,8 @@ static void rig_open(struct rig *r)
                                     .window = 10,
                                     .far = 40,
                                     .page = 5,
-                                    .replay_bytes = r->replay_bytes};
+                                    .replay_bytes = r->replay_bytes,
+                                    .seed = r->seed};
     assert_int_equal(upstream_create(&up_opts, &r->up), BELFRY_OK);
 }
 
@@ -1080,6 +1082,84 @@ static void past_is_proven_by_what_follows_it_not_by_being_told(void **state)
     assert_follows(r);
 }
 
+/* What memory refuses is tried again when the time for it has come, whichever lane it is of; not at the next tick. */
+static void revision_that_memory_refuses_is_tried_again_soon(void **state)
+{
+    struct rig *r = *state;
+    for (unsigned slot = 0; slot <= 2; slot++) { /* the live watch; the window at the front; one that holds */
+        rig_renew(r);
+        if (slot == 0) {
+            go_live(r, 10);
+            past_fill(r->past, 12, "b");
+        } else {
+            begin_replay(r);
+            created(r, slot);
+            assert_true(deliver(r, slot)); /* the overlap, which is only compared */
+        }
+        upstream_tick(r->up, r->now);
+        upstream_drained(r->up, r->now);
+        refuse_begin(0);
+        assert_false(deliver(r, slot));
+        assert_true(refuse_end());
+        assert_true(r->watches[slot].paused);
+        assert_in_range(upstream_due(r->up), r->now + 1, r->now + 10);
+        pass(r, 10);
+        assert_false(r->watches[slot].paused);
+        assert_true(deliver(r, slot));
+        settle(r);
+        assert_follows(r);
+    }
+}
+
+/* What a merge refuses was taken from its watch already: no lane is paused, and it is tried again as soon. */
+static void held_revision_that_memory_refuses_is_tried_again_soon(void **state)
+{
+    struct rig *r = *state;
+    begin_replay(r);
+    created(r, 2);
+    while (deliver(r, 2))
+        ;
+    created(r, 1);
+    while (ingest_head(r->ingest) < 20)
+        assert_true(deliver(r, 1));
+    upstream_tick(r->up, r->now);
+    upstream_drained(r->up, r->now);
+    refuse_begin(3); /* after what the last of the first window needs */
+    (void)deliver(r, 1);
+    assert_true(refuse_end());
+    upstream_drained(r->up, r->now); /* committed: ingest wants nothing */
+    assert_in_range(ingest_head(r->ingest), 20, 30);
+    assert_in_range(upstream_due(r->up), r->now + 1, r->now + 10);
+    pass(r, 10);
+    settle(r);
+    assert_follows(r);
+}
+
+/* A watch that waits for room waits for the front: there is nothing to look at until something comes. */
+static void live_watch_that_waits_for_room_keeps_no_core_busy(void **state)
+{
+    struct rig *r = *state;
+    r->replay_bytes = 3000;
+    begin_replay(r);
+    created(r, 0);
+    while (deliver(r, 0))
+        ;
+    assert_true(r->watches[0].open && r->watches[0].paused);
+    upstream_tick(r->up, r->now);
+    upstream_drained(r->up, r->now);
+    unsigned looks = 0;
+    for (uint64_t end = r->now + 1000; r->now < end; looks++) {
+        uint64_t due = upstream_due(r->up);
+        assert_true(due > r->now);
+        r->now = due;
+        upstream_tick(r->up, r->now);
+        obey(r);
+    }
+    assert_in_range(looks, 1, 10);
+    settle(r);
+    assert_follows(r);
+}
+
 static void window_is_not_complete_by_a_header_alone(void **state)
 {
     struct rig *r = *state;
@@ -1673,6 +1753,39 @@ static void random_step(struct rig *r, struct belfry_rng *rng)
     }
 }
 
+/* The times at which a watch that is refused each time is wanted again. */
+static void retry_times(struct rig *r, uint64_t seed, uint64_t *at, size_t n)
+{
+    rig_renew(r);
+    r->seed = seed;
+    go_live(r, 10);
+    restart(r);
+    uint64_t from = r->now;
+    for (size_t i = 0; i < n; i++) {
+        obey(r);
+        while (!r->watches[0].open)
+            pass(r, 1);
+        at[i] = r->now - from;
+        r->watches[0] = (struct watch){0};
+        upstream_on_end(r->up, 0, BELFRY_ERR_UNAVAILABLE, 0, r->now);
+    }
+}
+
+static void tiers_with_different_seeds_come_back_at_different_times(void **state)
+{
+    struct rig *r = *state;
+    uint64_t one[8], same[8], other[8];
+    retry_times(r, 1, one, 8);
+    retry_times(r, 1, same, 8);
+    retry_times(r, 2, other, 8);
+    size_t equal = 0;
+    for (size_t i = 0; i < 8; i++) {
+        assert_int_equal(one[i], same[i]);
+        equal += one[i] == other[i];
+    }
+    assert_in_range(equal, 0, 4); /* the first two are immediate */
+}
+
 static void random_faults_end_in_following(void **state)
 {
     (void)state;
@@ -1796,6 +1909,9 @@ int main(void)
         T(breach_lists_anew),
         T(far_behind_goes_by_windows_merged_in_order),
         T(past_is_proven_by_what_follows_it_not_by_being_told),
+        T(revision_that_memory_refuses_is_tried_again_soon),
+        T(held_revision_that_memory_refuses_is_tried_again_soon),
+        T(live_watch_that_waits_for_room_keeps_no_core_busy),
         T(window_is_not_complete_by_a_header_alone),
         T(window_of_another_past_is_found_out_where_it_begins),
         T(replay_of_what_was_set_back_joins_again),
@@ -1821,6 +1937,7 @@ int main(void)
         T(full_disk_and_full_memory_pause_the_watch_and_nothing_is_lost),
         T(disk_trouble_that_lasts_is_looked_at_now_and_then),
         T(far_behind_while_live_is_replayed_in_windows),
+        T(tiers_with_different_seeds_come_back_at_different_times),
         cmocka_unit_test(random_faults_end_in_following),
         cmocka_unit_test(refused_allocation_delays_and_loses_nothing),
         cmocka_unit_test(refused_creation_leaves_nothing),

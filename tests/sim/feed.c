@@ -46,7 +46,9 @@ void feed_start(struct feed *feed, const struct tier_opts *opts, const struct fe
                                      .range_end = {"", 1},
                                      .window = opts->window,
                                      .far = opts->far,
-                                     .page = opts->page};
+                                     .page = opts->page,
+                                     .replay_bytes = opts->replay_bytes,
+                                     .seed = opts->seed};
     struct belfry_mux_opts mux = {.max_revision_bytes = 64 * 1024 * 1024};
     *feed = (struct feed){.opts = opts,
                           .servers = parts->servers,
@@ -60,7 +62,7 @@ void feed_start(struct feed *feed, const struct tier_opts *opts, const struct fe
         abort();
     upstream.ingest = feed->ingest;
     if (ingest_open(feed->ingest, warm) != BELFRY_OK || upstream_create(&upstream, &feed->upstream) != BELFRY_OK ||
-        backfill_create(opts->backfill_bytes, &feed->backfill) != BELFRY_OK ||
+        backfill_create(opts->backfill_bytes, opts->seed + 1, &feed->backfill) != BELFRY_OK ||
         belfry_mux_create(&mux, &feed->live.mux) != BELFRY_OK || belfry_mux_create(&mux, &feed->back.mux) != BELFRY_OK)
         abort();
     backfill_prove_by(feed->backfill, feed->ingest);
@@ -412,6 +414,8 @@ static void act_all(struct feed *feed, uint64_t now)
             return;
         }
     }
+    if (upstream_due(feed->upstream) <= now && ingest_due(feed->ingest) > now)
+        verdict_fail("%s: upstream wants nothing, and is due at once: it would keep a core busy", feed->opts->name);
     for (unsigned n = 0; backfill_next(feed->backfill, now, &action); n++) {
         act(feed, &feed->back, &action, now);
         if (n > 10000) {

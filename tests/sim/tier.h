@@ -40,7 +40,8 @@ struct tier_opts {
     unsigned n_workers;
     uint64_t seed;
     unsigned log_capacity_log2;
-    size_t log_bytes, history_rows, extent_bytes, fragment_bytes, response_bytes, segment_bytes, backfill_bytes;
+    size_t log_bytes, history_rows, extent_bytes, fragment_bytes, response_bytes, segment_bytes, backfill_bytes,
+        replay_bytes;
     uint32_t response_revs;
     uint64_t progress_ms;
     int64_t window, far, page;

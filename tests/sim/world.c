@@ -225,6 +225,7 @@ static void add_tier(struct world *world, unsigned level)
         .response_bytes = PICK(world, 300, 1500, 20000),
         .segment_bytes = PICK(world, 300, 1500, 8000),
         .backfill_bytes = PICK(world, 300, 1500, 8000),
+        .replay_bytes = PICK(world, 8000, 30000, 64 * 1024 * 1024),
         .response_revs = (uint32_t)PICK(world, 2, 8, 1000),
         .progress_ms = PICK(world, 300, 1500, 6000),
         .window = (int64_t)PICK(world, 3, 5, 20),
