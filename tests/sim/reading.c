@@ -9,6 +9,7 @@
 #include "net/grpc_frame.h"
 #include "sim/cover.h"
 #include "sim/trace.h"
+#include "sim/verdict.h"
 
 struct reading {
     struct reading_opts opts;
@@ -17,6 +18,7 @@ struct reading {
     struct reads *reads;
     struct belfry_list calls; /* of clients, under way */
     struct link *relay;       /* upstream; NULL: none */
+    uint64_t turn_ms;         /* when the last turn ended */
     struct belfry_buf buf;
 };
 
@@ -26,6 +28,7 @@ struct reading_call {
     struct reading *reading;
     struct link *link;
     uint64_t number;
+    uint64_t since_ms;
     struct belfry_buf request;
     struct belfry_buf response; /* the parts of it that have come */
     struct read *read;          /* NULL: it is relayed */
@@ -180,6 +183,7 @@ void reading_take(struct reading *reading, struct link *link, uint64_t client, u
         call->reading = reading;
         call->link = link;
         call->number = number;
+        call->since_ms = belfry_clock_ms();
         belfry_grpc_frame_prefix(prefix, belfry_buf_len(&reading->buf));
         if (belfry_buf_append(&call->request, prefix, sizeof(prefix)) != BELFRY_OK ||
             belfry_buf_append(&call->request, belfry_buf_bytes(&reading->buf).data, belfry_buf_len(&reading->buf)) !=
@@ -219,9 +223,23 @@ void reading_run(struct reading *reading)
     take_relayed(reading);
 }
 
+/* Since the end of the last turn timers have run: no read is left that had waited for too long by then. The thread may
+ * have stood still inside of this turn. */
+static void check_waits(struct reading *reading)
+{
+    belfry_list_each (node, &reading->calls) {
+        const struct reading_call *call = call_of(node);
+        if (call->read != NULL && reading->turn_ms > call->since_ms + READS_WAIT_MS + READS_FUTURE_MS)
+            verdict_fail("%s: a read has waited for %llu ms", reading->opts.tier->name,
+                         (unsigned long long)(reading->turn_ms - call->since_ms));
+    }
+    reading->turn_ms = belfry_clock_ms();
+}
+
 bool reading_turn(struct reading *reading)
 {
     reads_turn(reading->reads);
+    check_waits(reading);
     return reads_wait(reading->reads);
 }
 

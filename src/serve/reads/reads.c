@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/owner.h"
 #include "base/sim.h"
+#include "base/treap.h"
 #include "follow/upstream.h"
 #include "net/grpc.h"
 #include "net/grpc_frame.h"
@@ -59,10 +60,13 @@ struct read {
     bool is_point;   /* as in reads_request: */
     uint64_t past;   /* in which the answer must be; 0: in none */
     struct lanes_source source;
-    struct belfry_list node;    /* in the list of those that wait for the same */
-    uint64_t due_ms;            /* of RIGHTS, POINT and FUTURE */
-    uint64_t future_ms;         /* until when it waits for its revision; 0: it has not waited */
-    struct read_rights *rights; /* RIGHTS */
+    struct belfry_list node;         /* RIGHTS, FUTURE, TURN: in the list of those that wait for the same */
+    struct belfry_treap_node by_due; /* POINT: of reads.points */
+    bool is_by_due;                  /* it is there */
+    uint64_t number;                 /* order among equal times */
+    uint64_t due_ms;                 /* of RIGHTS, POINT and FUTURE */
+    uint64_t future_ms;              /* until when it waits for its revision; 0: it has not waited */
+    struct read_rights *rights;      /* RIGHTS */
     struct point_wait wait;
     bool has_point; /* linearizable: what the answer must include is known: */
     struct point point;
@@ -79,11 +83,15 @@ struct reads {
     struct reads_opts opts;
     enum reads_standing standing;
     struct response_identity identity;
-    uint64_t past, rewritten;                  /* of watches */
-    struct belfry_list asked, points, futures; /* of read.node, the first that is due first */
-    struct lanes turns;                        /* of read.node */
-    struct belfry_hash_key key;                /* of the lanes */
-    uint64_t used_ns;                          /* for answers, in this turn of the loop */
+    uint64_t past, rewritten; /* of watches */
+    struct belfry_list asked; /* of read.node, the first that is due first */
+    struct belfry_treap_node
+        *points;                /* of read.by_due: one that asks again keeps its time, so they come in any order */
+    struct belfry_list futures; /* of read.node, in any order */
+    uint64_t numbers;
+    struct lanes turns;         /* of read.node */
+    struct belfry_hash_key key; /* of the lanes */
+    uint64_t used_ns;           /* for answers, in this turn of the loop */
     uv_timer_t timer;
     uint64_t due_ms; /* of the timer; BELFRY_NEVER: it does not run */
     struct reads_stats stats;
@@ -108,11 +116,29 @@ static void read_drop_slices(struct read *read)
     read->slices = NULL;
 }
 
+static int read_order(const struct belfry_treap_node *a, const struct belfry_treap_node *b)
+{
+    const struct read *x = belfry_container_const(a, struct read, by_due);
+    const struct read *y = belfry_container_const(b, struct read, by_due);
+    if (x->due_ms != y->due_ms)
+        return x->due_ms < y->due_ms ? -1 : 1;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+/* It waits for nothing any more. */
+static void read_leave(struct read *read)
+{
+    belfry_list_remove(&read->node);
+    if (read->is_by_due)
+        belfry_treap_remove(&read->reads->points, &read->by_due, read_order);
+    read->is_by_due = false;
+}
+
 static void read_free(struct read *read)
 {
     read_rights_cancel(read->rights);
     point_wait_end(&read->wait);
-    belfry_list_remove(&read->node);
+    read_leave(read);
     read_drop_slices(read);
     free(read);
 }
@@ -163,43 +189,53 @@ static void reads_arm(struct reads *reads, uint64_t due_ms, uint64_t now_ms)
     uv_timer_start(&reads->timer, on_reads_timer, due_ms > now_ms ? due_ms - now_ms : 0, 0);
 }
 
-static void read_wait(struct read *read, enum read_state state, uint64_t due_ms, uint64_t now_ms)
+static void read_wait_for_point(struct read *read, uint64_t due_ms, uint64_t now_ms)
 {
     struct reads *reads = read->reads;
-    read->state = state;
+    read_leave(read);
+    read->state = READ_POINT;
     read->due_ms = due_ms;
-    belfry_list_remove(&read->node);
-    belfry_list_append(state == READ_RIGHTS  ? &reads->asked
-                       : state == READ_POINT ? &reads->points
-                                             : &reads->futures,
-                       &read->node);
-    reads_arm(reads, state == READ_FUTURE ? now_ms + LOOK_MS : due_ms, now_ms);
+    read->is_by_due = true;
+    belfry_treap_insert(&reads->points, &read->by_due, read_order);
+    reads_arm(reads, due_ms, now_ms);
 }
 
-/* Ends those of one list that are late. */
-static void end_late(struct belfry_list *list, uint64_t now_ms, int code, const char *message)
+static void read_wait_for_revision(struct read *read, uint64_t due_ms, uint64_t now_ms)
 {
-    while (!belfry_list_empty(list)) {
-        struct read *read = belfry_container(list->next, struct read, node);
-        if (read->due_ms > now_ms)
-            return;
-        read_fail(read, code, message);
-    }
+    struct reads *reads = read->reads;
+    read_leave(read);
+    read->state = READ_FUTURE;
+    read->due_ms = due_ms;
+    belfry_list_append(&reads->futures, &read->node);
+    reads_arm(reads, now_ms + LOOK_MS, now_ms);
 }
 
-static uint64_t first_due(const struct belfry_list *list)
+/* The first that waits for a point and is due; NULL: none waits. */
+static struct read *reads_first_due(const struct reads *reads)
 {
-    return belfry_container(list->next, struct read, node)->due_ms;
+    struct belfry_treap_node *node = belfry_treap_first(reads->points);
+    return node == NULL ? NULL : belfry_container(node, struct read, by_due);
 }
 
-/* The store may have reached them. Those that still wait go back, in their order. */
+static void reads_end_late_points(struct reads *reads, uint64_t now_ms)
+{
+    for (struct read *read; (read = reads_first_due(reads)) != NULL && read->due_ms <= now_ms;)
+        read_fail(read, BELFRY_GRPC_UNAVAILABLE, TIMED_OUT);
+}
+
+/* The store may have reached them. Those that still wait go back; those that are late end. */
 static void reads_look_at_futures(struct reads *reads, uint64_t now_ms)
 {
     struct belfry_list futures;
     belfry_list_init(&futures);
     belfry_list_move_all(&futures, &reads->futures);
-    for (struct belfry_list *node; (node = belfry_list_pop(&futures)) != NULL;)
-        read_go_on(belfry_container(node, struct read, node), now_ms);
+    for (struct belfry_list *node; (node = belfry_list_pop(&futures)) != NULL;) {
+        struct read *read = belfry_container(node, struct read, node);
+        if (read->due_ms <= now_ms)
+            read_fail(read, BELFRY_GRPC_OUT_OF_RANGE, FUTURE_REV);
+        else
+            read_go_on(read, now_ms);
+    }
 }
 
 /* Upstream has not said in time whether they are allowed. They ask for no more than the tier has: when auth was off,
@@ -230,15 +266,15 @@ static void on_reads_timer(uv_timer_t *timer)
     uint64_t now_ms = belfry_clock_ms();
     reads->due_ms = BELFRY_NEVER;
     reads_look_at_asked(reads, now_ms);
-    end_late(&reads->points, now_ms, BELFRY_GRPC_UNAVAILABLE, TIMED_OUT);
-    end_late(&reads->futures, now_ms, BELFRY_GRPC_OUT_OF_RANGE, FUTURE_REV);
+    reads_end_late_points(reads, now_ms);
     reads_look_at_futures(reads, now_ms);
     if (!belfry_list_empty(&reads->futures))
         reads_arm(reads, now_ms + LOOK_MS, now_ms);
-    if (!belfry_list_empty(&reads->points))
-        reads_arm(reads, first_due(&reads->points), now_ms);
+    const struct read *first = reads_first_due(reads);
+    if (first != NULL)
+        reads_arm(reads, first->due_ms, now_ms);
     if (!belfry_list_empty(&reads->asked))
-        reads_arm(reads, first_due(&reads->asked), now_ms);
+        reads_arm(reads, belfry_container(reads->asked.next, struct read, node)->due_ms, now_ms);
 }
 
 /* ---- the store ---- */
@@ -252,7 +288,7 @@ static void read_in_future(struct read *read, uint64_t now_ms)
     }
     if (read->future_ms == 0)
         read->future_ms = now_ms + READS_FUTURE_MS;
-    read_wait(read, READ_FUTURE, read->future_ms, now_ms);
+    read_wait_for_revision(read, read->future_ms, now_ms);
 }
 
 static void read_ask_point(struct read *read, uint64_t now_ms);
@@ -286,7 +322,7 @@ static void read_await_turn(struct read *read)
 {
     struct reads *reads = read->reads;
     read->state = READ_TURN;
-    belfry_list_remove(&read->node);
+    read_leave(read);
     lanes_wait(&reads->turns, lanes_of(&reads->turns, reads->key, read->source), &read->node);
     reads_set_busy(reads, true);
 }
@@ -444,6 +480,7 @@ void reads_turn(struct reads *reads)
 static void on_read_point(struct point_wait *wait, const struct point *point)
 {
     struct read *read = belfry_container(wait, struct read, wait);
+    read_leave(read);
     if (point->err != BELFRY_OK) {
         read_give_up(read);
         return;
@@ -456,7 +493,7 @@ static void on_read_point(struct point_wait *wait, const struct point *point)
 static void read_ask_point(struct read *read, uint64_t now_ms)
 {
     bool is_first = !read->has_point;
-    read_wait(read, READ_POINT, is_first ? now_ms + READS_WAIT_MS : read->due_ms, now_ms);
+    read_wait_for_point(read, is_first ? now_ms + READS_WAIT_MS : read->due_ms, now_ms);
     points_wait(read->reads->opts.points, &read->wait);
 }
 
@@ -523,8 +560,11 @@ static enum belfry_err read_begin(struct read *read, const struct identity *who,
         read_give_up(read);
         return BELFRY_OK;
     }
-    if (err == BELFRY_OK && read->request.serializable)
-        read_wait(read, READ_RIGHTS, now_ms + RIGHTS_MS, now_ms);
+    if (err == BELFRY_OK && read->request.serializable) {
+        read->due_ms = now_ms + RIGHTS_MS;
+        belfry_list_append(&read->reads->asked, &read->node);
+        reads_arm(read->reads, read->due_ms, now_ms);
+    }
     return err;
 }
 
@@ -585,6 +625,7 @@ static struct read *read_create(struct reads *reads, const struct reads_request 
     read->hasleader = request->hasleader;
     read->is_point = request->is_point;
     read->past = request->watched >= reads->rewritten ? reads->past : 0;
+    read->number = ++reads->numbers;
     belfry_list_init(&read->node);
     point_wait_init(&read->wait, on_read_point);
     read->source = request->who->source;
@@ -651,7 +692,6 @@ enum belfry_err reads_create(const struct reads_opts *opts, struct reads **out)
     reads->opts = *opts;
     reads->due_ms = BELFRY_NEVER;
     belfry_list_init(&reads->asked);
-    belfry_list_init(&reads->points);
     belfry_list_init(&reads->futures);
     lanes_init(&reads->turns, 1);
     reads->key = belfry_hash_key_draw();
@@ -672,7 +712,7 @@ void reads_destroy(struct reads *reads)
     if (reads == NULL)
         return;
     BELFRY_OWNER_CHECK(reads);
-    assert(belfry_list_empty(&reads->points) && belfry_list_empty(&reads->futures));
+    assert(reads->points == NULL && belfry_list_empty(&reads->futures));
     uv_close((uv_handle_t *)&reads->timer, on_reads_timer_closed);
 }
 

@@ -34,6 +34,8 @@ static struct bed {
     bool cancelled;
     /* the last answer */
     size_t n_answers;
+    const char *answered; /* what the read was opened with: */
+    char *mark;
     struct reads_answer answer;
     struct belfry_wire_header header;
     struct term term;
@@ -202,7 +204,7 @@ static void note(struct reads_answer *answer)
 
 static void on_answer(struct reads_answer *answer, void *user)
 {
-    (void)user;
+    bed.answered = user;
     note(answer);
 }
 
@@ -237,7 +239,8 @@ static struct read *open_as(struct reads_request request)
     request.body = belfry_bytes_of(bed.body, bed.len);
     if (request.method == READS_NONE)
         request.method = bed.is_txn ? READS_TXN : READS_RANGE;
-    assert_int_equal(reads_open(bed.reads, &request, belfry_clock_ms(), on_answer, NULL, &read, &answer), BELFRY_OK);
+    assert_int_equal(reads_open(bed.reads, &request, belfry_clock_ms(), on_answer, bed.mark, &read, &answer),
+                     BELFRY_OK);
     assert_int_equal(answer.verdict == READS_WAITS, read != NULL);
     if (read == NULL)
         note(&answer);
@@ -370,6 +373,31 @@ static void a_point_of_another_past_is_asked_again(void **state)
     assert_int_equal(bed.asked, 2);
     point(4, 2);
     assert_int_equal(bed.header.revision, 4);
+}
+
+/* It does not begin to wait anew: reads that came after it end after it. */
+static void a_read_that_asks_again_keeps_its_time(void **state)
+{
+    (void)state;
+    char older[] = "older", younger[] = "younger";
+    bed.mark = older;
+    uint64_t since = belfry_clock_ms();
+    assert_non_null(open_read(LINEARIZABLE, 0));
+    while (belfry_clock_ms() < since + 300)
+        uv_sleep(1);
+    bed.mark = younger;
+    assert_non_null(open_read(LINEARIZABLE, 0)); /* the next question is for it */
+    adopt(4, 2);
+    point(10, 1);
+    assert_int_equal(bed.n_answers, 0);
+    drive_until_answered();
+    assert_int_equal(bed.n_answers, 1);
+    assert_string_equal(bed.answered, "older");
+    assert_string_equal(bed.answer.message, "etcdserver: request timed out");
+    bed.n_answers = 0;
+    drive_until_answered();
+    assert_string_equal(bed.answered, "younger");
+    assert_in_range(belfry_clock_ms() - since, READS_WAIT_MS + 290, READS_WAIT_MS + 2300);
 }
 
 static void a_read_is_relayed_when_the_tier_cannot_ask(void **state)
@@ -951,6 +979,7 @@ int main(void)
         T(an_answer_has_the_highest_term_that_was_heard_of),
         T(a_linearizable_read_waits_for_a_point),
         T(a_point_of_another_past_is_asked_again),
+        T(a_read_that_asks_again_keeps_its_time),
         T(a_read_is_relayed_when_the_tier_cannot_ask),
         T(a_listener_can_make_every_read_serializable_or_relay_it),
         T(without_upstream_a_read_fails_as_in_etcd),
