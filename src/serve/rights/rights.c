@@ -3,6 +3,10 @@
  * A bearer has at most one question under way, so the question is a part of it, and so are the two lists that its
  * warrants are in: `rest`, and `to_ask`, whose front is asked next. Halving a forbidden question needs no more than
  * putting its warrants back to the front and asking for fewer (batch_max).
+ *
+ * A bearer may have 65,536 warrants and 512 questions per round. So an answer visits the warrants of its question, not
+ * all: those that are kept are also in a set by the time at which they end, whose first says until when the bearer's
+ * parties may be written to. Warrants that nobody wants any more are looked for once per round.
  */
 #include "serve/rights/rights.h"
 
@@ -44,6 +48,7 @@ struct warrant {
     struct belfry_list waiting, kept; /* claims */
     struct rights_claim *payer;       /* the claim whose connection it counts to; NULL: it has no claim */
     struct belfry_list of_payer;      /* of its bearer's paid, or of rights.idle */
+    struct belfry_treap_node by_end;  /* of bearer.by_end, while a claim is kept */
     enum warrant_state state;         /* moved by warrant_move_to() alone */
     bool asked;                       /* in the question under way */
     bool below;                       /* a tier below has received the answer */
@@ -59,8 +64,9 @@ struct bearer {
     struct belfry_list ready;         /* of its lane or rights.renewals: it has a question; or of none */
     struct lane *lane;                /* of rights.first */
     struct belfry_list parties;
-    struct belfry_list rest, to_ask; /* warrants */
-    struct belfry_list paid;         /* warrants with a claim: the bearer counts to the payer of the first */
+    struct belfry_list rest, to_ask;  /* warrants */
+    struct belfry_list paid;          /* warrants with a claim: the bearer counts to the payer of the first */
+    struct belfry_treap_node *by_end; /* warrants that are kept */
     struct rights_question question;
     bool asking; /* the question is under way */
     bool paused, is_old;
@@ -243,11 +249,42 @@ static void bearer_end_parties_later(struct bearer *bearer, uint64_t now)
 
 /* ---- warrants ---- */
 
-static void warrant_move_to(struct warrant *warrant, enum warrant_state to)
+/* 0: it is not good now. */
+static uint64_t warrant_end(const struct warrant *warrant)
 {
+    return warrant->state == WARRANT_GOOD ? warrant->until_ms : 0;
+}
+
+static int warrant_order(const struct belfry_treap_node *a, const struct belfry_treap_node *b)
+{
+    const struct warrant *x = belfry_container_const(a, struct warrant, by_end);
+    const struct warrant *y = belfry_container_const(b, struct warrant, by_end);
+    uint64_t x_ends = warrant_end(x), y_ends = warrant_end(y);
+    x->bearer->rights->stats.visits++;
+    if (x_ends != y_ends)
+        return x_ends < y_ends ? -1 : 1;
+    return ((uintptr_t)x > (uintptr_t)y) - ((uintptr_t)x < (uintptr_t)y);
+}
+
+/* Finds the time until which all kept warrants are good. */
+static void bearer_find_until(struct bearer *bearer)
+{
+    struct belfry_treap_node *first = belfry_treap_first(bearer->by_end);
+    bearer->until_ms = first == NULL ? BELFRY_NEVER : warrant_end(belfry_container(first, struct warrant, by_end));
+}
+
+static void warrant_move_to(struct warrant *warrant, enum warrant_state to, uint64_t until_ms)
+{
+    struct bearer *bearer = warrant->bearer;
+    bool is_kept = !belfry_list_empty(&warrant->kept);
     assert(to != WARRANT_NEW);
     assert(to != WARRANT_DOUBTFUL || warrant->state == WARRANT_GOOD);
+    if (is_kept)
+        belfry_treap_remove(&bearer->by_end, &warrant->by_end, warrant_order);
     warrant->state = to;
+    warrant->until_ms = until_ms;
+    if (is_kept)
+        belfry_treap_insert(&bearer->by_end, &warrant->by_end, warrant_order);
 }
 
 static bool warrant_is_wanted(const struct warrant *warrant)
@@ -451,29 +488,14 @@ static bool bearer_free_if_idle(struct bearer *bearer)
     return true;
 }
 
-/* Finds the time until which all kept warrants are good. */
-static void bearer_count_until(struct bearer *bearer)
-{
-    bearer->until_ms = BELFRY_NEVER;
-    struct belfry_list *lists[] = {&bearer->rest, &bearer->to_ask, &bearer->question.warrants};
-    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
-        belfry_list_each (node, lists[i]) {
-            const struct warrant *warrant = belfry_container(node, struct warrant, node);
-            if (belfry_list_empty(&warrant->kept))
-                continue;
-            uint64_t until_ms = warrant->state == WARRANT_GOOD ? warrant->until_ms : 0;
-            bearer->until_ms = belfry_min_time(bearer->until_ms, until_ms);
-        }
-    }
-}
-
 /* Drops warrants that nobody wants and whose time is up, and marks those whose time is up as doubtful. */
 static void bearer_sweep(struct bearer *bearer, uint64_t now)
 {
     belfry_list_each_safe (node, &bearer->rest) {
         struct warrant *warrant = belfry_container(node, struct warrant, node);
+        bearer->rights->stats.visits++;
         if (warrant->state == WARRANT_GOOD && !warrant_is_good(warrant, now))
-            warrant_move_to(warrant, WARRANT_DOUBTFUL);
+            warrant_move_to(warrant, WARRANT_DOUBTFUL, 0);
         if (warrant->state != WARRANT_GOOD && !warrant_is_wanted(warrant))
             warrant_free(warrant);
     }
@@ -491,6 +513,7 @@ static void bearer_begin_round(struct bearer *bearer, uint64_t age_ms, uint64_t 
     belfry_list_each_safe (node, &bearer->rest) {
         struct warrant *warrant = belfry_container(node, struct warrant, node);
         bool is_kept = !belfry_list_empty(&warrant->kept);
+        bearer->rights->stats.visits++;
         if (!is_kept && !warrant->below)
             continue;
         if (!warrant_is_good(warrant, now) || now - warrant_since(warrant) >= age_ms) {
@@ -520,9 +543,11 @@ static void bearer_turn(struct bearer *bearer, uint64_t now)
         bearer_end_parties(bearer, RIGHTS_OLD_TOKEN);
     if (bearer->until_ms <= now)
         bearer_set_paused(bearer, true);
-    bearer_sweep(bearer, now);
-    if (bearer->renew_ms <= now)
+    if (bearer->renew_ms <= now) {
+        bearer_sweep(bearer, now);
+        bearer_find_until(bearer);
         bearer_renew(bearer, now);
+    }
     if (!bearer_free_if_idle(bearer))
         bearer_queue(bearer, now);
 }
@@ -580,14 +605,16 @@ static void claim_detach(struct rights_claim *claim)
     struct warrant *warrant = claim->warrant;
     struct bearer *bearer = warrant->bearer;
     struct rights_stats *stats = &bearer->rights->stats;
+    belfry_list_remove(&claim->node);
     if (claim->waits) {
         stats->waiting--;
     } else {
         bearer->n_kept--;
         stats->kept--;
+        if (belfry_list_empty(&warrant->kept))
+            belfry_treap_remove(&bearer->by_end, &warrant->by_end, warrant_order);
     }
     stats->bytes -= bearer->rights->opts.claim_bytes;
-    belfry_list_remove(&claim->node);
     claim->warrant = NULL;
     rights_count(bearer->rights, claim, bearer->rights->opts.claim_bytes, 0);
     warrant_find_payer(warrant, claim);
@@ -596,6 +623,8 @@ static void claim_detach(struct rights_claim *claim)
 static void claim_keep(struct rights_claim *claim)
 {
     struct bearer *bearer = claim->warrant->bearer;
+    if (belfry_list_empty(&claim->warrant->kept))
+        belfry_treap_insert(&bearer->by_end, &claim->warrant->by_end, warrant_order);
     belfry_list_append(&claim->warrant->kept, &claim->node);
     warrant_find_payer(claim->warrant, NULL);
     claim->waits = false;
@@ -950,23 +979,25 @@ struct rights_question *rights_abandoned(struct rights *rights)
 }
 
 /* Puts the warrants of the question back, in their order: to the front of those to ask, if somebody wants them. */
-static void bearer_put_back(struct bearer *bearer)
+static void bearer_put_back(struct bearer *bearer, uint64_t now)
 {
     struct belfry_list *asked = &bearer->question.warrants;
     while (!belfry_list_empty(asked)) {
         struct warrant *warrant = belfry_container(asked->prev, struct warrant, node);
+        bool is_wanted = warrant_is_wanted(warrant);
+        bearer->rights->stats.visits++;
         warrant->asked = false;
         belfry_list_remove(&warrant->node);
-        belfry_list_prepend(warrant_is_wanted(warrant) ? &bearer->to_ask : &bearer->rest, &warrant->node);
+        belfry_list_prepend(is_wanted ? &bearer->to_ask : &bearer->rest, &warrant->node);
+        if (!is_wanted && !warrant_is_good(warrant, now))
+            warrant_free(warrant);
     }
 }
 
 static void warrant_grant(struct warrant *warrant, uint64_t until_ms)
 {
-    if (warrant->state != WARRANT_GOOD || warrant->until_ms < until_ms) {
-        warrant_move_to(warrant, WARRANT_GOOD);
-        warrant->until_ms = until_ms;
-    }
+    if (warrant->state != WARRANT_GOOD || warrant->until_ms < until_ms)
+        warrant_move_to(warrant, WARRANT_GOOD, until_ms);
     warrant_settle_waiting(warrant, RIGHTS_GRANTED);
 }
 
@@ -977,6 +1008,7 @@ static void bearer_allow(struct bearer *bearer, uint64_t until_ms, uint64_t now)
         warrant->asked = false;
         belfry_list_remove(&warrant->node);
         belfry_list_append(&bearer->rest, &warrant->node);
+        rights->stats.visits++;
         warrant_grant(warrant, until_ms);
     }
     if (bearer->n_kept > 0)
@@ -997,14 +1029,14 @@ static void warrant_deny_parts(struct warrant *warrant)
     }
 }
 
-static void bearer_forbid(struct bearer *bearer)
+static void bearer_forbid(struct bearer *bearer, uint64_t now)
 {
     size_t n = bearer->question.n;
     bearer->failures = 0;
     if ((n > 1 && !BELFRY_MUTANT(rights_batch_denied)) || BELFRY_MUTANT(rights_denied_untold)) {
         belfry_list_each (node, &bearer->question.warrants)
             warrant_deny_parts(belfry_container(node, struct warrant, node));
-        bearer_put_back(bearer);
+        bearer_put_back(bearer, now);
         bearer->batch_max = (n + 1) / 2;
         return;
     }
@@ -1017,24 +1049,27 @@ static void bearer_forbid(struct bearer *bearer)
     }
 }
 
-/* Nobody has a right by this token at the moment. Warrants stay until their claims are released. */
-static void bearer_settle_all(struct bearer *bearer, enum rights_verdict verdict)
+/* Nobody has a right by this token at the moment. Warrants stay until their claims are released. A claim that waits has
+ * a warrant that is asked for or to be asked for. */
+static void bearer_settle_all(struct bearer *bearer, enum rights_verdict verdict, uint64_t now)
 {
-    bearer_put_back(bearer);
+    belfry_list_move_all(&bearer->question.warrants, &bearer->to_ask);
+    belfry_list_each (node, &bearer->question.warrants)
+        warrant_settle_waiting(belfry_container(node, struct warrant, node), verdict);
+    bearer_put_back(bearer, now);
     belfry_list_move_all(&bearer->rest, &bearer->to_ask);
-    belfry_list_each (node, &bearer->rest) {
-        struct warrant *warrant = belfry_container(node, struct warrant, node);
-        warrant_settle_waiting(warrant, verdict);
-    }
 }
 
+/* Every answer ends now. The parties end as well, so there is not much to visit the next time. */
 static void bearer_refuse_token(struct bearer *bearer, uint64_t now)
 {
-    bearer_settle_all(bearer, RIGHTS_BAD_TOKEN);
+    bearer_settle_all(bearer, RIGHTS_BAD_TOKEN, now);
     belfry_list_each (node, &bearer->rest) {
         struct warrant *warrant = belfry_container(node, struct warrant, node);
-        warrant->until_ms = 0;
+        if (warrant->state == WARRANT_GOOD)
+            warrant_move_to(warrant, WARRANT_DOUBTFUL, 0);
     }
+    bearer_sweep(bearer, now);
     bearer_end_parties(bearer, RIGHTS_BAD_TOKEN);
     bearer_plan_round(bearer, now); /* of a claim that was granted before, one may still join: it is to end, too */
 }
@@ -1042,7 +1077,7 @@ static void bearer_refuse_token(struct bearer *bearer, uint64_t now)
 /* The last answers stay good until their time is up: this may be a revocation or not. */
 static void bearer_grow_old(struct bearer *bearer, uint64_t now)
 {
-    bearer_settle_all(bearer, RIGHTS_OLD_TOKEN);
+    bearer_settle_all(bearer, RIGHTS_OLD_TOKEN, now);
     bearer->is_old = true;
     bearer_end_parties_later(bearer, now);
 }
@@ -1055,7 +1090,7 @@ static void bearer_fail(struct bearer *bearer, enum rights_verdict verdict, uint
         bool is_known = warrant_is_good(warrant, now) && !bearer->is_old; /* a tier below waits for a younger answer */
         warrant_settle_waiting(warrant, is_known ? RIGHTS_GRANTED : verdict);
     }
-    bearer_put_back(bearer);
+    bearer_put_back(bearer, now);
     uint64_t wait = (uint64_t)RETRY_MS << (bearer->failures < 5 ? bearer->failures : 5);
     wait = belfry_min_time(wait, RETRY_MAX_MS);
     bearer->retry_ms = now + wait / 2 + belfry_rng_below(&rights->rng, wait / 2 + 1);
@@ -1075,7 +1110,7 @@ static void bearer_take_answer(struct bearer *bearer, enum rights_answer answer,
         break;
     case RIGHTS_FORBIDDEN:
         stats->forbidden++;
-        bearer_forbid(bearer);
+        bearer_forbid(bearer, now);
         break;
     case RIGHTS_NO_SUCH_TOKEN:
         stats->bad_tokens++;
@@ -1087,7 +1122,7 @@ static void bearer_take_answer(struct bearer *bearer, enum rights_answer answer,
         break;
     case RIGHTS_TOO_MANY:
         bearer->rights->batch_limit = bearer->question.n / 2;
-        bearer_put_back(bearer);
+        bearer_put_back(bearer, now);
         break;
     case RIGHTS_SILENCE:
         stats->silent++;
@@ -1121,8 +1156,7 @@ void rights_answer(struct rights *rights, struct rights_question *question, enum
         lane_release(bearer->lane);
     if (answer == RIGHTS_ALLOWED) /* such a token makes nobody hang, and has one question under way at most */
         bearer->lane = &rights->first.known;
-    bearer_sweep(bearer, now_ms);
-    bearer_count_until(bearer);
+    bearer_find_until(bearer);
     bearer_set_paused(bearer, bearer->until_ms <= now_ms);
     if (!bearer_free_if_idle(bearer))
         bearer_queue(bearer, now_ms);

@@ -216,6 +216,7 @@ struct rights_stats {
     uint64_t questions, ranges; /* ranges: of all questions */
     uint64_t allowed, forbidden, bad_tokens, old_tokens, silent, unreachable; /* answers */
     uint64_t pauses, denied;                                                  /* denied: kept claims */
+    uint64_t visits; /* of warrants, and comparisons of two: the work of rounds and answers */
 };
 void rights_stats(const struct rights *rights, struct rights_stats *out);
 

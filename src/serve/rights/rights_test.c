@@ -750,6 +750,64 @@ static void warrants_are_bounded_in_number_and_bytes(void **state)
     finish();
 }
 
+/* One period of a bearer with 65,536 warrants, each question answered like this. Returns the work of it all, after
+ * looking at the work of each answer. */
+static uint64_t work_of_a_period(enum rights_answer answer, size_t *n_questions)
+{
+    uint64_t began = counted().visits, until = now + PERIOD;
+    *n_questions = 0;
+    for (;;) {
+        struct rights_question *question;
+        rights_turn(rights, now);
+        while ((question = rights_ask(rights, now)) != NULL) {
+            uint64_t before = counted().visits;
+            rights_answer(rights, question, answer, (*n_questions)++ % 3 * 100, now);
+            assert_in_range(counted().visits - before, 0, RIGHTS_BATCH * 150); /* each removed, inserted and moved */
+        }
+        if (now >= until)
+            return counted().visits - began;
+        uint64_t due = rights_due(rights);
+        now = due < until ? due : until;
+    }
+}
+
+/* Work, not time: twice as many warrants must not be four times the work. */
+static void the_largest_bearer_is_renewed_without_looking_at_all_for_each_answer(void **state)
+{
+    (void)state;
+    make();
+    struct client *a = come();
+    char key[16];
+    static struct rights_claim claims[RIGHTS_PER_BEARER];
+    size_t n_questions;
+    bool granted;
+    for (size_t i = 0; i < RIGHTS_PER_BEARER; i++) {
+        snprintf(key, sizeof(key), "a%zu", i);
+        enum belfry_err err =
+            rights_claim(rights, who_is("t"), rights_range_of(belfry_bytes_str(key), (struct belfry_bytes){0}),
+                         RIGHTS_KEPT, now, &claims[i], &granted);
+        assert_int_equal(err, BELFRY_OK);
+    }
+    serve();
+    while (rights_settled(rights) != NULL)
+        ;
+    rights_join(rights, &claims[0], &a->party);
+    assert_int_equal(counted().kept, RIGHTS_PER_BEARER);
+
+    uint64_t visits = work_of_a_period(RIGHTS_ALLOWED, &n_questions);
+    assert_in_range(n_questions, RIGHTS_PER_BEARER / RIGHTS_BATCH, 3 * RIGHTS_PER_BEARER / RIGHTS_BATCH);
+    assert_in_range(visits, RIGHTS_PER_BEARER, n_questions * RIGHTS_BATCH * 160);
+    (void)work_of_a_period(RIGHTS_UNREACHABLE, &n_questions); /* and the party pauses */
+    assert_false(rights_party_may(&a->party, now));
+    visits = work_of_a_period(RIGHTS_ALLOWED, &n_questions);
+    assert_true(rights_party_may(&a->party, now));
+    assert_in_range(visits, RIGHTS_PER_BEARER, n_questions * RIGHTS_BATCH * 160);
+    for (size_t i = 0; i < RIGHTS_PER_BEARER; i++)
+        rights_release(rights, &claims[i]);
+    quit(a);
+    finish();
+}
+
 /* ---- who pays ---- */
 
 static struct fakeshares fake;
@@ -1151,6 +1209,7 @@ int main(void)
         cmocka_unit_test(an_upstream_with_a_lower_limit_is_asked_for_fewer_at_a_time),
         cmocka_unit_test(a_question_that_nobody_waits_for_is_abandoned),
         cmocka_unit_test(warrants_are_bounded_in_number_and_bytes),
+        cmocka_unit_test(the_largest_bearer_is_renewed_without_looking_at_all_for_each_answer),
         cmocka_unit_test(claims_count_to_their_connections_and_one_of_them_for_the_warrant),
         cmocka_unit_test(a_claim_beyond_the_share_of_its_client_is_refused),
         cmocka_unit_test(a_claim_that_is_refused_by_upstream_is_paid_back),
