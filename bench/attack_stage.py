@@ -276,6 +276,7 @@ class Row:
         after = servers.metrics()
         more = {name: after[name] - value for name, value in before.items() if "_rejected_" in name or "_refused_" in name}
         self.rejected = {name: value for name, value in more.items() if value > 0}
+        # Of the last minute: for an attack of less than that, at most what is shown.
         self.longest_turn = after["belfry_worker_longest_turn_seconds"]
 
     def compare(self, bed, pairs, seconds):

@@ -178,7 +178,6 @@ static enum belfry_err open_admin(struct front *front, char *why, size_t why_len
     if (err != BELFRY_OK)
         return err;
     struct admin_opts admin = {.collect = tier_collect,
-                               .sample = tier_sample,
                                .scan = tier_scan,
                                .clients = tier_clients,
                                .user = front->tier,

@@ -181,8 +181,9 @@ static void open_status(struct mail *mail, void *owner)
     mailbox_post(part->ask.to, &part->ask.mail);
 }
 
-static enum belfry_err ask_numbers(struct gatherer *gatherer, bool is_sample, admin_numbers_fn fn, void *fn_user)
+enum belfry_err gatherer_numbers(struct gatherer *gatherer, admin_numbers_fn fn, void *fn_user)
 {
+    BELFRY_OWNER_CHECK(gatherer);
     size_t n_workers = gatherer->opts.n_workers;
     struct gathering *gathering;
     enum belfry_err err = gathering_begin(gatherer, n_workers + 1, &gathering);
@@ -190,25 +191,11 @@ static enum belfry_err ask_numbers(struct gatherer *gatherer, bool is_sample, ad
         return err;
     gathering->numbers_fn = fn;
     gathering->fn_user = fn_user;
-    for (size_t i = 0; i < n_workers; i++) {
-        gathering->parts[i].ask.is_sample = is_sample;
+    for (size_t i = 0; i < n_workers; i++)
         worker_thread_count(gatherer->opts.workers[i], &gathering->parts[i].ask);
-    }
     gathering->parts[n_workers].ask.mail.open = open_status;
     gatherer->opts.parts->api->post(gatherer->opts.parts, &gathering->parts[n_workers].ask.mail);
     return BELFRY_OK;
-}
-
-enum belfry_err gatherer_numbers(struct gatherer *gatherer, admin_numbers_fn fn, void *fn_user)
-{
-    BELFRY_OWNER_CHECK(gatherer);
-    return ask_numbers(gatherer, false, fn, fn_user);
-}
-
-enum belfry_err gatherer_sample(struct gatherer *gatherer, admin_numbers_fn fn, void *fn_user)
-{
-    BELFRY_OWNER_CHECK(gatherer);
-    return ask_numbers(gatherer, true, fn, fn_user);
 }
 
 enum belfry_err gatherer_scan(struct gatherer *gatherer, const struct watchers_query *query, admin_scans_fn fn,

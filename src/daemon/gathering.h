@@ -35,8 +35,6 @@ BELFRY_NODISCARD enum belfry_err gatherer_create(const struct gatherer_opts *opt
 void gatherer_destroy(struct gatherer *gatherer);
 
 BELFRY_NODISCARD enum belfry_err gatherer_numbers(struct gatherer *gatherer, admin_numbers_fn fn, void *fn_user);
-/* The same, for samples that the tier takes for itself: peaks "since the last question" are kept for other readers. */
-BELFRY_NODISCARD enum belfry_err gatherer_sample(struct gatherer *gatherer, admin_numbers_fn fn, void *fn_user);
 BELFRY_NODISCARD enum belfry_err gatherer_scan(struct gatherer *gatherer, const struct watchers_query *query,
                                                admin_scans_fn fn, void *fn_user);
 BELFRY_NODISCARD enum belfry_err gatherer_clients(struct gatherer *gatherer, const struct clients_query *query,

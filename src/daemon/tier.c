@@ -297,12 +297,6 @@ enum belfry_err tier_collect(admin_numbers_fn fn, void *fn_user, void *user)
     return gatherer_numbers(tier->gatherer, fn, fn_user);
 }
 
-enum belfry_err tier_sample(admin_numbers_fn fn, void *fn_user, void *user)
-{
-    struct tier *tier = user;
-    return gatherer_sample(tier->gatherer, fn, fn_user);
-}
-
 enum belfry_err tier_scan(const struct watchers_query *query, admin_scans_fn fn, void *fn_user, void *user)
 {
     struct tier *tier = user;

@@ -45,7 +45,6 @@ size_t tier_busy(const struct tier *tier);
 
 /* For admin_opts; user is the tier. */
 enum belfry_err tier_collect(admin_numbers_fn fn, void *fn_user, void *user);
-enum belfry_err tier_sample(admin_numbers_fn fn, void *fn_user, void *user);
 enum belfry_err tier_scan(const struct watchers_query *query, admin_scans_fn fn, void *fn_user, void *user);
 enum belfry_err tier_clients(const struct clients_query *query, admin_clients_fn fn, void *fn_user, void *user);
 

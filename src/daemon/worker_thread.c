@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "daemon/peak.h"
 #include "daemon/slack.h"
 #include "server/inbound.h"
 #include "thread/thread.h"
@@ -31,7 +32,8 @@ struct worker_thread {
     uint64_t timer_due;
     struct belfry_list scans;        /* of worker_thread_ask.mail.node */
     uint64_t turn_ended_ns, idle_ns; /* the end of the last turn; how long the loop had been blocked by then */
-    uint64_t turns, longest_us;
+    uint64_t turns;
+    struct peak longest_us;
     struct slack slack;                   /* of the parts and of connections */
     bool leaving;                         /* draining: connections are being shut, n_left of n_leaving so far */
     uint64_t leaving_from_ms, leaving_ms; /* when that began, and how long it takes */
@@ -137,7 +139,7 @@ static void note_turn(struct worker_thread *t)
     t->turn_ended_ns = now_ns;
     t->idle_ns = idle_ns;
     t->turns++;
-    t->longest_us = busy_us > t->longest_us ? busy_us : t->longest_us;
+    peak_note(&t->longest_us, busy_us, now_ns / 1000000);
 }
 
 /* New limits and times, from the configuration that was read again. */
@@ -446,10 +448,8 @@ static void open_count(struct mail *mail, void *owner)
         inbound_stats(t->inbound, &numbers->inbound);
         pools_count(inbound_shares(t->inbound), inbound_alarm(t->inbound), numbers->pools);
         numbers->turns = t->turns;
-        numbers->longest_turn_us = t->longest_us;
+        numbers->longest_turn_us = peak_now(&t->longest_us, belfry_clock_ns() / 1000000);
         numbers->answered = true;
-        if (!ask->is_sample)
-            t->longest_us = 0;
     }
     send_back(ask);
 }

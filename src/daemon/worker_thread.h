@@ -63,7 +63,6 @@ struct worker_thread_ask {
     struct mail mail; /* the thread's; then its open is set to `back` */
     void (*back)(struct mail *mail, void *owner);
     struct mailbox *to;
-    bool is_sample;                     /* for _count: peaks since the last question are kept for the next */
     struct worker_numbers numbers;      /* for _count */
     struct watchers_query query;        /* for _scan */
     struct watchers_scan *scan;         /* for _scan; owned; NULL: not done */

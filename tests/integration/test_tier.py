@@ -234,6 +234,14 @@ def test_health_and_version_on_the_client_port(cluster, tier):
     cluster.members[0].cont()
 
 
+def test_every_prometheus_sees_the_longest_turn(tier):
+    """It was the longest since the last question: one server took it away from the others."""
+    name = "belfry_worker_longest_turn_seconds"
+    first = tier.metrics()[name]
+    assert first > 0
+    assert all(tier.metrics()[name] >= first for _ in range(3))
+
+
 def test_range_outside_the_scope_is_refused(cluster, make_tier, tmp_path):
     tier = make_tier(cluster, "--scope", "/a/")
     inside = Recorder(tier.url, tmp_path / "inside")

@@ -755,7 +755,7 @@ enum belfry_err admin_create(const struct admin_opts *opts, struct admin **out)
         belfry_list_init(&admin->lines[i].waiting);
     }
     BELFRY_OWNER_INIT(admin);
-    struct sampler_opts sampler = {.sample = opts->sample, .user = opts->user, .lines = opts->lines};
+    struct sampler_opts sampler = {.sample = opts->collect, .user = opts->user, .lines = opts->lines};
     if (sampler_create(&sampler, &admin->sampler) != BELFRY_OK) {
         free(admin);
         return BELFRY_ERR_NOMEM;

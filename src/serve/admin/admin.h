@@ -55,7 +55,6 @@ struct admin_opts {
     /* Each answers exactly once, later, within about 2 s; after an error there is no answer. Errors: BELFRY_ERR_NOMEM,
      * BELFRY_ERR_LIMIT (too many under way). */
     enum belfry_err (*collect)(admin_numbers_fn fn, void *fn_user, void *user);
-    enum belfry_err (*sample)(admin_numbers_fn fn, void *fn_user, void *user); /* as collect; peaks are kept */
     enum belfry_err (*scan)(const struct watchers_query *query, admin_scans_fn fn, void *fn_user, void *user);
     enum belfry_err (*clients)(const struct clients_query *query, admin_clients_fn fn, void *fn_user, void *user);
     void *user;

@@ -230,7 +230,6 @@ static int set_up(void **state)
     reset_numbers();
     static char app[] = "https://app.example", *const origins[] = {app};
     struct admin_opts opts = {.collect = collect,
-                              .sample = collect,
                               .scan = scan,
                               .clients = scan_clients,
                               .user = &asked,
@@ -694,7 +693,7 @@ static void a_tail_takes_a_prefix(void **state)
     (void)state;
     struct evlog_opts log = {.capacity_log2 = 4, .max_bytes = 1 << 20, .n_workers = 1};
     struct evlog *evlog;
-    struct admin_opts opts = {.collect = collect, .sample = collect, .user = &asked};
+    struct admin_opts opts = {.collect = collect, .user = &asked};
     struct fake fake, foreign;
     char path[400] = "/debug/tail?prefix=";
     assert_int_equal(evlog_create(&log, &evlog), BELFRY_OK);
@@ -893,7 +892,7 @@ static void a_sample_that_comes_after_the_end_is_dropped(void **state)
 /* Without memory a page misses a message. */
 static enum belfry_err page_scenario(void)
 {
-    struct admin_opts opts = {.collect = collect, .sample = collect, .user = &asked};
+    struct admin_opts opts = {.collect = collect, .user = &asked};
     struct fake fake = {0};
     asked.n = 0;
     enum belfry_err err = admin_create(&opts, &admin);
@@ -929,8 +928,7 @@ static enum belfry_err scenario(void)
 {
     static const char *const paths[] = {"/metrics",       "/readyz?verbose", "/debug/watchers", "/debug/hour",
                                         "/debug/clients", "/debug/numbers",  "/debug/log",      "/"};
-    struct admin_opts opts = {
-        .collect = collect, .sample = collect, .scan = scan, .clients = scan_clients, .user = &asked};
+    struct admin_opts opts = {.collect = collect, .scan = scan, .clients = scan_clients, .user = &asked};
     enum belfry_err err = admin_create(&opts, &admin);
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]) && err == BELFRY_OK; i++) {
         struct fake fake;

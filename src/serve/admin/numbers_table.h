@@ -149,7 +149,7 @@
       "The revision that every worker has sent to all its synced watchers.") \
     X(SUM, turns, turns, JSON, "belfry_worker_turns_total", COUNTER, "Turns of the workers' loops.") \
     X(MAX, longest_turn_us, longest_turn_us, JSON, "belfry_worker_longest_turn_seconds", GAUGE_US, \
-      "The longest turn of a worker's loop, reads of sockets included, since it was last asked for its numbers.")
+      "The longest turn of a worker's loop, reads of sockets included, in the last 60 to 70 seconds.")
 
 #define NUMBERS_CORE(X) \
     X(SUM, core.streams, streams, TOP, NULL) \
