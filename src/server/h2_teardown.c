@@ -3,38 +3,75 @@
 
 #include <stdlib.h>
 
+#include "thread/thread.h"
+
 #define AT_ONCE    16   /* exchanges that end when their connection ends */
 #define FREED_HERE 1024 /* exchanges whose streams the loop frees itself: about half a millisecond */
 #define PER_STEP   256  /* exchanges ended: about half a millisecond */
 
+/* ---- freeing on another thread ---- */
+
 struct freeing {
-    uv_work_t work;
+    struct belfry_list node;
     struct h2_server *h2;
 };
 
-static void on_freeing(uv_work_t *work)
+static void *free_all(void *arg)
 {
-    struct freeing *freeing = work->data;
-    h2_server_destroy(freeing->h2);
+    struct h2_teardown *teardown = arg;
+    pthread_detach(pthread_self());
+    pthread_mutex_lock(&teardown->mu);
+    for (struct belfry_list *node; (node = belfry_list_pop(&teardown->freeing)) != NULL;) {
+        struct freeing *freeing = belfry_container(node, struct freeing, node);
+        pthread_mutex_unlock(&teardown->mu);
+        h2_server_destroy(freeing->h2);
+        free(freeing);
+        pthread_mutex_lock(&teardown->mu);
+    }
+    teardown->frees = false;
+    pthread_cond_signal(&teardown->freed);
+    pthread_mutex_unlock(&teardown->mu);
+    return NULL;
 }
 
-static void on_freed(uv_work_t *work, int status)
+/* No exchange is left: any thread may free it. If there can be no thread, this one does. */
+static void free_elsewhere(struct h2_teardown *teardown, struct h2_server *h2)
 {
-    (void)status;
-    free(work->data);
-}
-
-/* No exchange is left: any thread may free it. */
-static void free_elsewhere(uv_loop_t *loop, struct h2_server *h2)
-{
+    pthread_t id;
     struct freeing *freeing = calloc(1, sizeof(*freeing));
     if (freeing == NULL) {
         h2_server_destroy(h2);
         return;
     }
     freeing->h2 = h2;
-    freeing->work.data = freeing;
-    uv_queue_work(loop, &freeing->work, on_freeing, on_freed);
+    pthread_mutex_lock(&teardown->mu);
+    belfry_list_append(&teardown->freeing, &freeing->node);
+    bool starts = !teardown->frees;
+    teardown->frees = true;
+    pthread_mutex_unlock(&teardown->mu);
+    if (!starts || thread_spawn(&id, free_all, teardown) == 0)
+        return;
+    teardown->frees = false; /* no other thread is there to see it */
+    belfry_list_remove(&freeing->node);
+    h2_server_destroy(h2);
+    free(freeing);
+}
+
+static void await_freed(struct h2_teardown *teardown)
+{
+    pthread_mutex_lock(&teardown->mu);
+    while (teardown->frees)
+        pthread_cond_wait(&teardown->freed, &teardown->mu);
+    pthread_mutex_unlock(&teardown->mu);
+}
+
+/* ---- ending in steps ---- */
+
+void h2_teardown_init(struct h2_teardown *teardown, uv_loop_t *loop)
+{
+    *teardown = (struct h2_teardown){.loop = loop, .mu = PTHREAD_MUTEX_INITIALIZER, .freed = PTHREAD_COND_INITIALIZER};
+    belfry_list_init(&teardown->items);
+    belfry_list_init(&teardown->freeing);
 }
 
 bool h2_teardown_begin(struct h2_teardown *teardown, struct h2_server *h2, struct h2_teardown_item *item,
@@ -58,7 +95,7 @@ static size_t item_step(struct h2_teardown *teardown, struct h2_teardown_item *i
     if (!h2_server_let_go(h2, most))
         return most;
     if (item->n_exchanges > FREED_HERE && teardown->loop != NULL)
-        free_elsewhere(teardown->loop, h2);
+        free_elsewhere(teardown, h2);
     else
         h2_server_destroy(h2);
     belfry_list_remove(&item->node);
@@ -78,4 +115,5 @@ void h2_teardown_all(struct h2_teardown *teardown)
 {
     teardown->loop = NULL;
     h2_teardown_step(teardown);
+    await_freed(teardown);
 }

@@ -1,6 +1,7 @@
 /* tests/storm/threads.c */
 #include "storm/threads.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 
@@ -108,8 +109,7 @@ void thread_destroy(struct thread *thread)
 int thread_spawn(pthread_t *id, void *(*start)(void *arg), void *arg)
 {
     (void)id, (void)start, (void)arg;
-    verdict_fail("a run has one thread");
-    return -1;
+    return EAGAIN; /* a run has one thread: as at a limit of processes */
 }
 
 uv_loop_t *thread_loop(struct thread *thread)
