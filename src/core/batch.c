@@ -19,12 +19,13 @@ struct shared {
     struct batch batch; /* first: a pointer to it is a pointer to the allocation */
     atomic_size_t refs; /* release on unref, acquire before free: the last holder frees it after all other reads */
     uint32_t room;      /* events that fit */
+    uint32_t last_put;  /* as batch_event.puts_before */
     size_t data_bytes;
     size_t filled;
     uint8_t *data; /* what batch.data and batch.events show read-only */
     struct batch_event events[];
 };
-static_assert(sizeof(struct batch_event) % 4 == 0, "the table is dense");
+static_assert(sizeof(struct batch_event) == 24, "the table is dense");
 
 /* An event without its prev_kv: a part of what came, or, when prev_kv is not the last field, type and kv put together
  * again around the KeyValue as it came. */
@@ -125,14 +126,17 @@ size_t batch_stored_bytes(size_t event_len, size_t prev_kv_len)
 
 /* Takes the next place in the table and `bytes` bytes. Upstream's bytes follow: a caller that counted them wrongly must
  * not write behind the batch, in a release either. */
-static struct batch_event *take_event(struct shared *shared, size_t bytes)
+static struct batch_event *take_event(struct shared *shared, size_t bytes, bool is_delete)
 {
     assert(atomic_load_explicit(&shared->refs, memory_order_relaxed) == 1);
     if (shared->batch.n_events >= shared->room || bytes > shared->data_bytes - shared->filled)
         abort();
     struct batch_event *event = &shared->events[shared->batch.n_events++];
-    *event = (struct batch_event){.at = (uint32_t)shared->filled};
+    *event =
+        (struct batch_event){.at = (uint32_t)shared->filled, .is_delete = is_delete, .puts_before = shared->last_put};
     shared->filled += bytes;
+    if (!is_delete)
+        shared->last_put = shared->batch.n_events & INT32_MAX;
     return event;
 }
 
@@ -155,10 +159,9 @@ void batch_add(struct batch *batch, const struct belfry_wire_event *event, struc
 {
     struct shared *shared = batch_shared(batch);
     struct bare bare = bare_event(event);
-    struct batch_event *place = take_event(shared, batch_stored_bytes(bare.len, prev_kv.len));
+    struct batch_event *place = take_event(shared, batch_stored_bytes(bare.len, prev_kv.len), event->is_delete);
     uint8_t *to = shared->data + place->at;
     place->len = (uint32_t)bare.len;
-    place->is_delete = event->is_delete;
 
     if (bare.head_only) {
         place_key(place, event->kv.key, bare.head, place->at);
@@ -179,9 +182,8 @@ void batch_add_stored(struct batch *batch, struct belfry_bytes event, struct bel
 {
     struct shared *shared = batch_shared(batch);
     assert(key.len == 0 || (key.data >= event.data && key.data + key.len <= event.data + event.len));
-    struct batch_event *place = take_event(shared, batch_stored_bytes(event.len, prev_kv.len));
+    struct batch_event *place = take_event(shared, batch_stored_bytes(event.len, prev_kv.len), is_delete);
     place->len = (uint32_t)event.len;
-    place->is_delete = is_delete;
     place_key(place, key, event, place->at);
     put_prev(place, put_bytes(shared->data + place->at, event), prev_kv);
 }
@@ -234,12 +236,24 @@ struct belfry_bytes batch_prev_kv(const struct batch *batch, const struct batch_
     return belfry_bytes_of(field + head, event->prev_len - head);
 }
 
+const struct batch_event *batch_put_before(const struct batch *batch, const struct batch_event *event)
+{
+    if (!event->is_delete)
+        return NULL;
+    for (uint32_t at = event->puts_before; at > 0; at = batch->events[at - 1].puts_before) {
+        const struct batch_event *put = &batch->events[at - 1];
+        if (belfry_bytes_equal(batch_key(batch, put), batch_key(batch, event)))
+            return put;
+    }
+    return NULL;
+}
+
 bool batch_prev_lost(const struct batch *batch, const struct batch_event *event)
 {
     struct belfry_wire_event scanned;
+    if (event->is_delete)
+        return (event->prev_len == 0 || batch->first_sub > 0) && batch_put_before(batch, event) == NULL;
     if (event->prev_len > 0)
         return false;
-    if (event->is_delete)
-        return true;
     return belfry_scan_event(batch_bytes(batch, event, false), &scanned) == BELFRY_OK && scanned.kv.version > 1;
 }

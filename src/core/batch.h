@@ -30,7 +30,9 @@ struct batch_event {
     uint32_t at;              /* offset of the event's bytes in the batch */
     uint32_t len, prev_len;   /* prev_len 0: the key did not exist before, or its value is unknown */
     uint32_t key_at, key_len; /* key_at counts from the start of the batch's bytes too */
-    bool is_delete;
+    uint32_t is_delete : 1;
+    uint32_t
+        puts_before : 31; /* the place of the newest put before it in this batch, counted from 1; 0: there is none */
 };
 
 struct batch {
@@ -81,8 +83,14 @@ static inline struct belfry_bytes batch_bytes(const struct batch *batch, const s
 /* The KeyValue before, without its field head; empty: none. */
 struct belfry_bytes batch_prev_kv(const struct batch *batch, const struct batch_event *event);
 
-/* May there have been a previous value that is unknown now? (Backfilled from an upstream that has compacted it; or the
- * same revision has created the key that it deletes.) */
+/* The put of the same revision whose value this one deletes (decision 0070); NULL: there is none in this batch. etcd's
+ * prev_kv is what was there before the revision. (It refuses a revision that puts a key twice without deleting it
+ * between.) */
+const struct batch_event *batch_put_before(const struct batch *batch, const struct batch_event *event);
+
+/* May there have been another value than is known, right before this event? (Backfilled from an upstream that has
+ * compacted it; deleted in the revision that created it, or in a later slice than the first: an earlier one may have
+ * put it.) */
 bool batch_prev_lost(const struct batch *batch, const struct batch_event *event);
 
 #endif

@@ -123,6 +123,43 @@ static void previous_value_is_lost_when_there_was_one_and_it_did_not_come(void *
     assert_false(is_prev_lost(gone, prev_kv));
 }
 
+static void delete_finds_the_put_of_its_key_in_the_same_revision(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *key;
+        bool is_delete;
+        int put; /* the place of the put; -1: there is none */
+    } rows[] = {{"a", false, -1}, {"b", false, -1}, {"b", true, 1},   {"c", true, -1},
+                {"d", false, -1}, {"a", true, 0},   {"a", false, -1}, {"a", true, 6}};
+    enum { N = sizeof(rows) / sizeof(rows[0]) };
+    uint8_t raw[N][64];
+    for (uint32_t first_sub = 0; first_sub <= 7; first_sub += 7) { /* a later slice cannot know of earlier puts */
+        struct batch *batch;
+        struct belfry_wire_event events[N];
+        uint8_t prev[64];
+        struct belfry_wire_kv before = kv_of("key", "old", 6);
+        struct belfry_bytes prev_kv = belfry_bytes_of(prev, (size_t)(belfry_write_kv(&before, prev) - prev));
+        size_t bytes = 0;
+        for (size_t i = 0; i < N; i++) {
+            struct belfry_wire_event fields = {.kv = kv_of(rows[i].key, "v", 7), .is_delete = rows[i].is_delete};
+            write_event(raw[i], fields, &events[i]);
+            bytes += batch_event_bytes(&events[i], prev_kv);
+        }
+        assert_int_equal(batch_create(7, BATCH_SLICE, N, bytes, &batch), BELFRY_OK);
+        batch_set_slice(batch, first_sub, true);
+        for (size_t i = 0; i < N; i++)
+            batch_add(batch, &events[i], prev_kv);
+        for (size_t i = 0; i < N; i++) {
+            const struct batch_event *event = &batch->events[i], *put = batch_put_before(batch, event);
+            assert_ptr_equal(put, rows[i].put < 0 ? NULL : &batch->events[rows[i].put]);
+            bool is_unsure = rows[i].is_delete && rows[i].put < 0 && first_sub > 0;
+            assert_int_equal(batch_prev_lost(batch, event), is_unsure);
+        }
+        batch_unref(batch);
+    }
+}
+
 static void prev_kv_at_the_end_of_an_event_is_cut_off(void **state)
 {
     (void)state;
@@ -339,6 +376,7 @@ int main(void)
         cmocka_unit_test(event_is_kept_as_it_came),
         cmocka_unit_test(previous_value_follows_the_event),
         cmocka_unit_test(previous_value_is_lost_when_there_was_one_and_it_did_not_come),
+        cmocka_unit_test(delete_finds_the_put_of_its_key_in_the_same_revision),
         cmocka_unit_test(prev_kv_at_the_end_of_an_event_is_cut_off),
         cmocka_unit_test(prev_kv_anywhere_in_an_event_is_left_out),
         cmocka_unit_test(event_without_a_key_has_an_empty_one),

@@ -16,7 +16,8 @@ static bool passes(const struct kube_object *object, const struct kube_selector 
 static enum belfry_err told_blindly(const struct kube_change *change, const struct kube_selector *selector,
                                     bool resumes, bool *told, enum kube_event *event)
 {
-    bool sure = change->after != NULL && is_everything(selector);
+    bool had = change->after == NULL && passes(change->before, selector);
+    bool sure = had || (change->after != NULL && is_everything(selector));
     if (!sure && (!resumes || change->named == NULL))
         return BELFRY_ERR_COMPACTED;
     *told = true;
@@ -42,5 +43,5 @@ const struct kube_object *kube_change_shown(const struct kube_change *change, en
 {
     if (event != KUBE_DELETED)
         return change->after;
-    return change->blind ? change->named : change->before;
+    return change->before != NULL ? change->before : change->named;
 }

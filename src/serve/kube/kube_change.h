@@ -10,7 +10,12 @@
  *
  * An object that cannot be decoded is absent, on both sides. The object before may be unknown (`blind`): the store and
  * upstream have forgotten it. Then a watcher of everything can still receive MODIFIED. A watcher with a selector, or
- * one that would receive DELETED, is lost: its client lists again, at a later revision.
+ * one that would receive DELETED, is lost: its client lists again, at a later revision. An object that a later slice of
+ * a revision deletes may have been changed by an earlier slice: `before` is then what was there before the revision. A
+ * watcher that it passes receives DELETED, one that it does not is lost.
+ *
+ * A revision may change an object and delete it (decision 0070): the object before the delete is the one that the
+ * revision has put, not etcd's prev_kv.
  *
  * A client that resumes from this very revision (core/lines.h) would list at it and come back, again and again, until
  * something is written. It receives MODIFIED for an object that passes, and otherwise DELETED, with an object that has
@@ -31,7 +36,7 @@
 struct kube_change {
     const struct kube_object *before, *after; /* NULL: there is none, or it cannot be decoded */
     int64_t rev; /* of the change: the resourceVersion that every line of it carries, and that lists show */
-    bool blind;  /* there was an object before, and it is unknown; before is NULL */
+    bool blind;  /* there was an object before, and it is unknown: before is NULL, or may be another */
     const struct kube_object *named; /* blind: an object that has its name alone; NULL: there is none */
 };
 

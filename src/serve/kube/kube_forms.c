@@ -309,7 +309,9 @@ static struct form *kube_forms_find(const struct kube_forms *forms, const struct
 
 static uint64_t print_of(const struct kube_forms *forms, const struct batch *batch, uint32_t event)
 {
-    return belfry_hash(forms->hash_key, batch_bytes(batch, &batch->events[event], true));
+    const struct batch_event *at = &batch->events[event], *put = batch_put_before(batch, at);
+    uint64_t hash = belfry_hash(forms->hash_key, batch_bytes(batch, at, true));
+    return put == NULL ? hash : belfry_hash_int(hash) ^ belfry_hash(forms->hash_key, batch_bytes(batch, put, false));
 }
 
 /* Is it the same event? Within a turn a batch stays where it is. */
@@ -371,14 +373,21 @@ static enum belfry_err decode_side(const struct making *making, const struct bel
     return err == BELFRY_ERR_NOMEM ? err : BELFRY_OK;
 }
 
-/* The events of a batch were scanned when it was received. */
+/* The events of a batch were scanned when it was received. *prev: what was there right before, put by this revision or
+ * an earlier one; its key is empty if nothing was, or nothing is known. */
 static void scan_event(const struct batch *batch, uint32_t event, struct belfry_wire_event *out,
                        struct belfry_wire_kv *prev)
 {
-    const struct batch_event *at = &batch->events[event];
+    const struct batch_event *at = &batch->events[event], *put = batch_put_before(batch, at);
+    struct belfry_wire_event earlier;
     enum belfry_err err = belfry_scan_event(batch_bytes(batch, at, false), out);
-    if (err == BELFRY_OK && at->prev_len > 0)
+    *prev = (struct belfry_wire_kv){0};
+    if (err == BELFRY_OK && put != NULL) {
+        err = belfry_scan_event(batch_bytes(batch, put, false), &earlier);
+        *prev = earlier.kv;
+    } else if (err == BELFRY_OK && at->prev_len > 0) {
         err = belfry_scan_kv(batch_prev_kv(batch, at), prev);
+    }
     assert(err == BELFRY_OK);
     belfry_ignore(err);
 }
@@ -411,7 +420,7 @@ static enum belfry_err kube_change_fill(struct kube_change *change, const struct
     change->blind = batch_prev_lost(batch, at);
     if (!at->is_delete)
         err = decode_side(making, &scanned.kv, &change->after);
-    if (err == BELFRY_OK && at->prev_len > 0)
+    if (err == BELFRY_OK && prev.key.len > 0)
         err = decode_side(making, &prev, &change->before);
     if (err == BELFRY_OK && change->blind)
         err = make_named(making->lens, &scanned.kv, &change->named);

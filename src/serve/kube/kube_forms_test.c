@@ -207,7 +207,7 @@ static void forgotten_previous_value_makes_a_blind_change(void **state)
 {
     (void)state;
     BED(bed);
-    const struct widget_event events[] = {{KEY, RED, NULL, true}, {KEY, NULL, NULL, true}};
+    const struct widget_event events[] = {{WIDGETS_PREFIX "prod/b", RED, NULL, true}, {KEY, NULL, NULL, true}};
     struct batch *batch;
     assert_int_equal(widget_batch(41, events, 2, &batch), BELFRY_OK);
     assert_true(see(&bed, batch, 0)->blind);
@@ -216,6 +216,29 @@ static void forgotten_previous_value_makes_a_blind_change(void **state)
                 "{\"type\":\"DELETED\",\"object\":{\"apiVersion\":\"demo.example.com/v1\",\"kind\":\"Widget\","
                 "\"metadata\":{\"resourceVersion\":\"41\",\"name\":\"a\",\"namespace\":\"prod\"}}}\n");
     batch_unref(batch);
+    bed_close(&bed);
+}
+
+/* etcd's prev_kv is what was there before the revision, for each of its events. */
+static void object_before_a_delete_is_the_one_that_its_revision_has_put(void **state)
+{
+    (void)state;
+    BED(bed);
+    const struct widget_event relabelled[] = {{KEY, SIMPLE("blue"), SIMPLE("red"), false},
+                                              {KEY, NULL, SIMPLE("red"), false}};
+    const struct widget_event created[] = {{KEY, SIMPLE("blue"), NULL, false}, {KEY, NULL, NULL, true}};
+    const struct widget_event *const rows[] = {relabelled, created};
+    for (size_t i = 0; i < 2; i++) {
+        struct batch *batch;
+        assert_int_equal(widget_batch(41 + (int64_t)i, rows[i], 2, &batch), BELFRY_OK);
+        assert_int_equal(see(&bed, batch, 0)->before != NULL, i == 0);
+        const struct kube_change *change = see(&bed, batch, 1);
+        assert_true(!change->blind && change->before != NULL && change->after == NULL);
+        assert_line(&bed, change, KUBE_DELETED,
+                    i == 0 ? "{\"type\":\"DELETED\",\"object\":" OBJECT("41", "blue") "}\n"
+                           : "{\"type\":\"DELETED\",\"object\":" OBJECT("42", "blue") "}\n");
+        batch_unref(batch);
+    }
     bed_close(&bed);
 }
 
@@ -515,6 +538,7 @@ int main(void)
         cmocka_unit_test(every_line_of_a_revision_carries_it),
         cmocka_unit_test(what_cannot_be_decoded_is_absent_and_counted),
         cmocka_unit_test(forgotten_previous_value_makes_a_blind_change),
+        cmocka_unit_test(object_before_a_delete_is_the_one_that_its_revision_has_put),
         cmocka_unit_test(pins_are_read_from_both_sides),
         cmocka_unit_test(pin_of_a_closed_lens_has_no_values),
         cmocka_unit_test(lens_is_one_for_all_who_look),

@@ -410,14 +410,19 @@ static struct fakeexchange *get(struct bed *bed, const char *path)
     return ask_with(bed, "GET", path, NULL);
 }
 
-static void change(struct bed *bed, const struct widget_event *event)
+static void change_several(struct bed *bed, const struct widget_event *events, uint32_t n)
 {
     struct batch *batch;
     int64_t rev = ++bed->head;
-    assert_int_equal(widget_batch(rev, event, 1, &batch), BELFRY_OK);
+    assert_int_equal(widget_batch(rev, events, n, &batch), BELFRY_OK);
     evlog_committed(bed->log, rev - 1);
     assert_int_equal(evlog_append(bed->log, batch), BELFRY_OK);
     evlog_committed(bed->log, rev);
+}
+
+static void change(struct bed *bed, const struct widget_event *event)
+{
+    change_several(bed, event, 1);
 }
 
 static void put(struct bed *bed, const char *name, const char *value, const char *before)
@@ -1021,6 +1026,35 @@ static void forgotten_previous_value_loses_who_needs_it(void **state)
     run(&bed);
     assert_says(all, "\"reason\":\"Expired\"");
     assert_ended(all);
+    bed_close(&bed);
+}
+
+/* Of a transaction that no API server writes: the object is relabelled and deleted. Nobody keeps it. */
+static void object_that_a_revision_relabels_and_deletes_stays_with_nobody(void **state)
+{
+    (void)state;
+    BED(bed);
+    static const char *const watched[] = {"", "&labelSelector=color%3Dred", "&labelSelector=color%3Dblue",
+                                          "&labelSelector=color%21%3Dred"};
+    struct fakeexchange *peers[4];
+    for (size_t i = 0; i < 4; i++) {
+        char path[200];
+        snprintf(path, sizeof(path), WIDGETS "?watch=1&resourceVersion=10%s", watched[i]);
+        peers[i] = get(&bed, path);
+    }
+    const struct widget_event events[] = {{WIDGETS_PREFIX "prod/a", BLUE, RED, false},
+                                          {WIDGETS_PREFIX "prod/a", NULL, RED, false}};
+    change_several(&bed, events, 2);
+    run(&bed);
+    assert_line(peers[0], "MODIFIED", "a", 11);
+    assert_line(peers[0], "DELETED", "a", 11);
+    assert_line(peers[1], "DELETED", "a", 11);
+    for (size_t i = 2; i < 4; i++) {
+        assert_line(peers[i], "ADDED", "a", 11);
+        assert_line(peers[i], "DELETED", "a", 11);
+    }
+    for (size_t i = 0; i < 4; i++)
+        assert_silent(peers[i]);
     bed_close(&bed);
 }
 
@@ -2069,6 +2103,7 @@ int main(void)
         cmocka_unit_test(the_oldest_version_that_is_named_is_above_the_one_that_is_too_old),
         cmocka_unit_test(what_is_too_old_is_told_so_and_ends),
         cmocka_unit_test(forgotten_previous_value_loses_who_needs_it),
+        cmocka_unit_test(object_that_a_revision_relabels_and_deletes_stays_with_nobody),
         cmocka_unit_test(forgotten_previous_value_where_a_watch_resumes_loses_nobody),
         cmocka_unit_test(bookmarks_come_every_minute_and_before_the_end),
         cmocka_unit_test(stale_tier_has_no_bookmarks),
