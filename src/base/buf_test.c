@@ -99,6 +99,23 @@ static void nearly_full_buffer_is_not_copied_for_every_append(void **state)
     belfry_buf_fini(&buf);
 }
 
+static void growth_is_what_an_append_takes(void **state)
+{
+    (void)state;
+    struct belfry_buf buf;
+    struct belfry_rng rng = {7};
+    static const char bytes[5000];
+    belfry_buf_init(&buf);
+    for (int i = 0; i < 2000; i++) {
+        size_t len = (size_t)belfry_rng_below(&rng, i % 50 == 0 ? sizeof(bytes) : 200), cap = buf.cap;
+        size_t growth = belfry_buf_growth(&buf, len);
+        assert_int_equal(belfry_buf_append(&buf, bytes, len), BELFRY_OK);
+        assert_int_equal(buf.cap - cap, growth);
+        belfry_buf_take(&buf, (size_t)belfry_rng_below(&rng, belfry_buf_len(&buf) + 1));
+    }
+    belfry_buf_fini(&buf);
+}
+
 static void impossible_length_is_out_of_memory(void **state)
 {
     (void)state;
@@ -153,6 +170,7 @@ int main(void)
         cmocka_unit_test(reserved_room_counts_only_once_grown),
         cmocka_unit_test(taking_all_keeps_the_storage),
         cmocka_unit_test(nearly_full_buffer_is_not_copied_for_every_append),
+        cmocka_unit_test(growth_is_what_an_append_takes),
         cmocka_unit_test(impossible_length_is_out_of_memory),
         cmocka_unit_test(refused_memory_leaves_the_buffer_as_it_was),
     };

@@ -337,7 +337,7 @@ void shares_count_unfinished(struct shares_conn *conn, size_t before, size_t aft
 
 /* ---- room ---- */
 
-enum verdict { ROOM, CLIENT_AT_LIMIT, POOL_FULL };
+enum verdict { ROOM, CLIENT_AT_LIMIT, POOL_FULL, POOL_EMPTYING };
 
 /* May a client with that share hold so much, when so much is free beside it? */
 static bool fits(size_t held, size_t free, unsigned percent)
@@ -354,6 +354,9 @@ static enum verdict judge(const struct shares_conn *conn, enum shares_pool pool,
         return ROOM;
     if (live > total || n > total - live)
         return POOL_FULL;
+    if (pool == SHARES_CALL_BYTES && shares->pools[pool].leaving > 0 &&
+        shares->pools[pool].used + n > total + total / SHARES_OVER)
+        return POOL_EMPTYING;
     return fits(conn->client->pools[pool].held + n, total - live - n, percent) ? ROOM : CLIENT_AT_LIMIT;
 }
 
@@ -435,6 +438,8 @@ bool shares_make_room(struct shares_conn *conn, enum shares_pool pool, size_t n)
         enum verdict verdict = judge(conn, pool, n);
         if (verdict == ROOM)
             return true;
+        if (verdict == POOL_EMPTYING)
+            break; /* there is room as soon as those that are ending are gone */
         struct shares_conn *other = who_makes_room(conn, pool, n, verdict);
         if (other == NULL)
             break;

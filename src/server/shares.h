@@ -19,7 +19,10 @@
  *    its connections is ended, provided that it holds more than twice as much.
  * 3. Otherwise there is no room: the owner of the pool refuses the request.
  *
- * What a connection that is ending holds counts as free immediately. It is freed within a turn of the loop.
+ * What a connection that is ending holds counts as free immediately. It is freed within a turn of the loop, or several,
+ * if it has thousands of exchanges. Of bytes of relayed calls, which one turn can fill again and again, what is really
+ * held stays within the pool and one of SHARES_OVER parts more: beyond that nothing is granted, and nobody is ended for
+ * it, until those that are ending are gone.
  *
  * A client's work (work.h) is counted here too. A client that leaves is remembered for two windows of work, so that one
  * that connects again and again is seen: SHARES_DEPARTED such clients at most, the oldest is forgotten first.
@@ -46,6 +49,7 @@
 #define SHARES_PERCENT    50
 #define SHARES_TIER       90
 #define SHARES_DEPARTED   256
+#define SHARES_OVER       8 /* see above; more than a client that holds little may ask for */
 
 enum shares_pool {
     SHARES_CONNECTIONS,

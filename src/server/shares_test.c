@@ -144,6 +144,35 @@ static void the_client_that_holds_most_yields_to_one_that_holds_little(void **st
     assert_int_equal(last_pool, SHARES_WATCHERS);
 }
 
+/* Each that comes takes what it can of the pool, and is ended for the next, in one turn of the loop. */
+static void bytes_of_calls_that_are_ending_and_new_ones_stay_within_a_bound(void **state)
+{
+    (void)state;
+    enum { TOTAL = 8 * MUCH, PART = TOTAL / 10, MOST = TOTAL + TOTAL / SHARES_OVER };
+    char name[16];
+    open_shares(SHARES_CALL_BYTES, TOTAL, 50, 90);
+    for (size_t i = 0; i < 40; i++) {
+        snprintf(name, sizeof(name), "%zu", i);
+        join(i, name);
+        while (take(i, SHARES_CALL_BYTES, PART))
+            shares_count_unfinished(&conns[i], 0, PART);
+        assert_in_range(shares.pools[SHARES_CALL_BYTES].used, 1, MOST);
+    }
+    assert_in_range(n_ended, 1, 4); /* not one for each that asks in vain */
+    join(40, "small");
+    assert_true(take(40, SHARES_CALL_BYTES, TOTAL / 64));
+    for (size_t i = 0; i < 40; i++) { /* the turn is over */
+        if (!conns[i].ending)
+            continue;
+        shares_count_unfinished(&conns[i], conns[i].unfinished, 0);
+        shares_count(&conns[i], SHARES_CALL_BYTES, conns[i].held[SHARES_CALL_BYTES], 0);
+        shares_leave(&conns[i]);
+        conns[i] = (struct shares_conn){0};
+    }
+    join(41, "large");
+    assert_true(take(41, SHARES_CALL_BYTES, PART));
+}
+
 static void of_the_client_that_yields_the_connection_that_holds_most_is_ended(void **state)
 {
     (void)state;
@@ -460,6 +489,7 @@ int main(void)
         TEST(a_tier_below_has_a_larger_share),
         TEST(without_a_total_everything_fits),
         TEST(the_client_that_holds_most_yields_to_one_that_holds_little),
+        TEST(bytes_of_calls_that_are_ending_and_new_ones_stay_within_a_bound),
         TEST(of_the_client_that_yields_the_connection_that_holds_most_is_ended),
         TEST(clients_that_hold_about_the_same_do_not_yield),
         TEST(the_largest_is_found_among_those_of_its_size),

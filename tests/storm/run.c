@@ -272,9 +272,9 @@ static const char *left_over(const struct worker_numbers *n, size_t *out)
     return NULL;
 }
 
-/* What relayed requests have held, at most. A pool is for those that stay: a connection that is ended for its room
- * holds that room until it is gone, and meanwhile others have it. So each connection may have held a whole pool, in
- * buffers that are twice as long as their bytes. A loose bound, which finds what grows without any. */
+/* What relayed requests have held, at most: the pool, and what is granted beyond it while connections that were ended
+ * still hold theirs (shares.h). Other pools are for those that stay: a connection that is ended for its room holds that
+ * room until it is gone, and meanwhile others have it. */
 static void expect_bound(const struct worker_numbers *n)
 {
     static const enum shares_pool pools[] = {SHARES_REQUESTS, SHARES_WATCH_BYTES, SHARES_LIST_BYTES};
@@ -285,7 +285,9 @@ static void expect_bound(const struct worker_numbers *n)
                          shares_pool_name(pools[i]), (unsigned long long)p->limit);
     }
 
-    size_t most = 2 * (ROGUES + CLIENTS + 1) * house_call_bytes() + SLACK_BYTES;
+    size_t most = house_call_bytes() + house_call_bytes() / SHARES_OVER + SLACK_BYTES;
+    if (n->relay.held_peak > most)
+        verdict_fail("relayed calls held %zu bytes, and %zu is the most", n->relay.held_peak, most);
     if (n->kfront.relay.held_peak > most)
         verdict_fail("relayed requests of Kubernetes held %zu bytes, and %zu is the most", n->kfront.relay.held_peak,
                      most);

@@ -215,7 +215,8 @@ static void on_slow_relay_call(struct relay_holding *slow)
 /* False: the call has ended. */
 static bool relay_call_keep(struct relay_call *call, struct belfry_buf *buf, struct belfry_bytes bytes)
 {
-    if (!relay_holding_make_room(&call->holding, bytes.len, on_slow_relay_call)) {
+    size_t more = belfry_buf_growth(buf, bytes.len);
+    if (more > 0 && !relay_holding_make_room(&call->holding, more, on_slow_relay_call)) {
         relay_call_end_for_memory(call);
         return false;
     }
