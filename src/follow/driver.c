@@ -637,6 +637,7 @@ void driver_status(const struct driver *driver, struct driver_status *out)
         .silent_ms = driver->heard_ms == BELFRY_NEVER ? BELFRY_NEVER : now - driver->heard_ms,
         .past = ingest_past(driver->ingest),
         .identity = {.cluster_id = meta.cluster_id, .member_id = meta.member_id, .raft_term = term_now(driver->term)},
+        .loss = driver->said.loss,
         .disk_trouble = ingest_in_trouble(driver->ingest),
         .given_up = driver->circle.given_up[0] != '\0',
         .barred = driver_barred(driver),

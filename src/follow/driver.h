@@ -34,6 +34,7 @@
 #include "core/store.h"
 #include "follow/about.h"
 #include "follow/backfill.h"
+#include "follow/follow_log.h"
 #include "follow/readpoint.h"
 #include "follow/upstream.h"
 #include "net/endpoint.h"
@@ -121,6 +122,7 @@ struct driver_status {
     struct belfry_wire_header identity;  /* cluster, member, term of the past's store */
     char endpoint[BELFRY_ENDPOINT_TEXT]; /* of the live stream; "" while there is none */
     char version[32];                    /* of its server; "" while unknown */
+    struct follow_loss loss;             /* the last one; at_ms is by belfry_clock_ms() */
     bool disk_trouble;
     char disk_why[256];        /* "" without trouble */
     uint64_t barred;           /* a bit per endpoint, as they were given, up to 64: it leads back to us, or too far */

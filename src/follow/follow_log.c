@@ -41,6 +41,23 @@ static void follow_log_live(const struct follow_log *said, const struct follow_f
                 facts->endpoint != NULL ? facts->endpoint : "", facts->head, facts->past);
 }
 
+/* After a restore the revision goes back as well: who did that knows it, and the others must. */
+static void follow_log_loss(struct follow_log *said, const struct follow_facts *facts, uint64_t now_ms)
+{
+    bool is_less = facts->head < said->rev_from;
+    if (said->is_rewritten && is_less) {
+        said->loss = (struct follow_loss){now_ms, said->rev_from, facts->head, facts->keys_listed};
+        belfry_logf(
+            said->log, BELFRY_LOG_ERROR, "upstream_lost",
+            "rev_before=%" PRId64 " rev=%" PRId64 " keys=%" PRIu64
+            " why=\"upstream is another store than before, with less in it: what the tier had beyond it is gone, "
+            "and clients are told\" hint=\"was etcd replaced by an empty one, or restored from a backup? If not, "
+            "check --upstream and etcd's data directory\"",
+            said->rev_from, facts->head, facts->keys_listed);
+    }
+    said->is_rewritten = false;
+}
+
 static void follow_log_state(struct follow_log *said, const struct follow_facts *facts, uint64_t now_ms)
 {
     bool moved = facts->state != said->state;
@@ -57,6 +74,7 @@ static void follow_log_state(struct follow_log *said, const struct follow_facts 
     } else if (facts->state == UPSTREAM_LIVE && moved) {
         said->denied = false;
         follow_log_live(said, facts);
+        follow_log_loss(said, facts, now_ms);
     }
 }
 
@@ -93,8 +111,11 @@ static void follow_log_disk(struct follow_log *said, const struct follow_facts *
 void follow_log_changes(struct follow_log *said, const struct follow_facts *facts, uint64_t now_ms)
 {
     follow_log_link(said, facts);
-    if (facts->relists_rewritten > said->relists_rewritten)
+    if (facts->relists_rewritten > said->relists_rewritten) {
         belfry_logf(said->log, BELFRY_LOG_WARN, "upstream_diverged", "%s", facts->list_why);
+        said->rev_from = said->is_rewritten && said->rev_from > facts->head ? said->rev_from : facts->head;
+        said->is_rewritten = true;
+    }
     said->relists_rewritten = facts->relists_rewritten;
     follow_log_state(said, facts, now_ms);
     follow_log_stale(said, facts);

@@ -39,6 +39,13 @@ struct follow_facts {
     const char *disk_why;
 };
 
+/* Upstream has begun another past, with less in it: an empty etcd, another one, or an old backup. */
+struct follow_loss {
+    uint64_t at_ms;       /* when it was followed again; 0: it never happened since the start */
+    int64_t rev_from, to; /* the tier's revision before, and after */
+    uint64_t keys;        /* after */
+};
+
 /* What was logged. Zeroes, and a log, to begin with. */
 struct follow_log {
     const struct belfry_log *log;
@@ -48,6 +55,9 @@ struct follow_log {
     bool stale, disk_trouble, disk_stuck;
     bool denied; /* until it follows live */
     uint64_t relists_rewritten;
+    bool is_rewritten; /* the past is being replaced: */
+    int64_t rev_from;  /* the revision that the tier had reached in it */
+    struct follow_loss loss;
     uint64_t listing_due_ms; /* the next line about a listing under way */
 };
 

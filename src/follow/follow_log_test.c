@@ -96,6 +96,38 @@ static void states_are_logged_when_they_change_and_a_listing_every_five_seconds(
     assert_string_equal(log_at(9000), "1 upstream_diverged rev=7 why=\"upstream is behind us\"\n");
 }
 
+/* An etcd that was replaced by an empty one must not pass as a warning. */
+static void lost_data_is_an_error_that_says_what_was_lost(void **state)
+{
+    (void)state;
+    facts.endpoint = "http://a";
+    facts.state = UPSTREAM_LIVE;
+    facts.ready = true;
+    facts.head = 812;
+    log_at(0);
+    facts.relists_rewritten = 1;
+    facts.list_why = "rev=812 why=\"upstream is behind us\"";
+    facts.state = UPSTREAM_LISTING;
+    assert_non_null(strstr(log_at(1000), "1 upstream_diverged rev=812"));
+    facts.head = 1;
+    facts.keys_listed = 3;
+    facts.state = UPSTREAM_LIVE;
+    const char *text = log_at(2000);
+    assert_non_null(strstr(text, "0 upstream_lost rev_before=812 rev=1 keys=3 why=\"upstream is another store"));
+    assert_true(said.loss.at_ms == 2000 && said.loss.rev_from == 812 && said.loss.to == 1 && said.loss.keys == 3);
+    facts.state = UPSTREAM_JOINING; /* once */
+    log_at(3000);
+    facts.state = UPSTREAM_LIVE;
+    assert_null(strstr(log_at(4000), "upstream_lost"));
+    facts.relists_rewritten = 2; /* another past with more in it is no loss */
+    facts.state = UPSTREAM_LISTING;
+    log_at(5000);
+    facts.head = 9;
+    facts.state = UPSTREAM_LIVE;
+    assert_null(strstr(log_at(6000), "upstream_lost"));
+    assert_true(said.loss.at_ms == 2000);
+}
+
 static void staleness_is_logged_with_its_end(void **state)
 {
     (void)state;
@@ -161,6 +193,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(connection_is_looked_for_found_and_lost),
         T(states_are_logged_when_they_change_and_a_listing_every_five_seconds),
+        T(lost_data_is_an_error_that_says_what_was_lost),
         T(staleness_is_logged_with_its_end),
         T(trouble_with_the_disk_is_logged_once_for_each_degree),
         T(denial_is_logged_with_its_commands_once_until_it_follows),

@@ -1,13 +1,14 @@
 """One belfryd in front of etcd: it starts, follows, serves, is drained, killed and restarted."""
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
 
 import procs
 from checker import Spec, check_file
-from client import Recorder, Writer, go_binary, write
+from client import Recorder, Writer, binary, go_binary, write
 import history
 from etcd import PATIENT
 from patience import within
@@ -295,3 +296,24 @@ def test_port_that_is_taken_is_noticed_before_upstream_is_asked(cluster, make_ti
         said = second.log()[before:]
         assert "(Address already in use)" in said and "upstream_" not in said, said
         assert not os.path.exists(second.cache), "the replica was not opened"
+
+
+def test_etcd_that_is_replaced_by_an_empty_one_is_an_error(make_cluster, make_tier):
+    """What was lost is said in the log, by /readyz and by doctor, and the tier is ready: it follows what is there."""
+    cluster = make_cluster(1)
+    for i in range(20):
+        cluster.put(f"lost/{i}", "x")
+    last = cluster.put("lost/last", "x")
+    tier = make_tier(cluster)
+    member = cluster.members[0]
+    member.kill()
+    shutil.rmtree(member.data_dir)
+    member.start(client_port=member.client_port)
+    procs.wait_until(lambda: "event=upstream_lost" in tier.log(), 30, 0.1, tier.log)
+    line = next(line for line in tier.log().splitlines() if "event=upstream_lost" in line)
+    assert "level=error" in line and f"rev_before={last} rev=1 keys=0 " in line, line
+    status, body = tier.get("/readyz?verbose")
+    assert status == 200 and f"s ago: revision {last} became 1, with 0 keys\n" in body, body
+    assert f"revision {last} became 1" in tier.numbers()["summary"]["warnings"][0]["why"]
+    done = procs.run([binary("belfryctl"), "doctor", "--endpoints", tier.url, "--admin", f"http://127.0.0.1:{tier.admin_port}"], check=False)
+    assert f"revision {last} became 1" in done.stdout.decode(), done.stdout.decode()

@@ -44,7 +44,7 @@
     "\"client\":\"10.0.0.9\"}},"
 
 #define NUMBERS_JSON_CHECKS \
-    "\"summary\":{\"checks\":[{\"name\":\"upstream\",\"ok\":true},{\"name\":\"lag\",\"ok\":false," \
+    "\"summary\":{\"warnings\":[],\"checks\":[{\"name\":\"upstream\",\"ok\":true},{\"name\":\"lag\",\"ok\":false," \
     "\"why\":\"0.004 s behind (limit 0 s)\",\"hint\":\"is the link to upstream slow, or the machine busy?\"}," \
     "{\"name\":\"replica\",\"ok\":true},{\"name\":\"workers\",\"ok\":false," \
     "\"why\":\"1 of 2 did not answer\",\"hint\":\"is the machine out of processor time? Otherwise restart the tier, " \

@@ -230,7 +230,10 @@ static void read_ready_line(struct belfry_bytes line, struct doctor_admin *out)
 {
     static const char *const known[] = {"upstream: ", "replica: ", "lag: ", "rights: ", NULL};
     char *const places[] = {NULL, NULL, out->lag_why, out->rights_why, out->other_why};
-    size_t i = 0, skip = 3;
+    static const char lost[] = "[!]upstream: ";
+    size_t i = 0, skip = 3, lost_len = sizeof(lost) - 1;
+    if (line.len > lost_len && memcmp(line.data, lost, lost_len) == 0)
+        snprintf(out->lost_why, DOCTOR_TEXT, "%.*s", (int)(line.len - lost_len), line.data + lost_len);
     if (line.len < 3 || memcmp(line.data, "[-]", 3) != 0)
         return;
     for (; known[i] != NULL; i++) {

@@ -94,6 +94,7 @@ struct doctor_admin {
     size_t n_levels;
     /* what /readyz has against it; "": nothing */
     char lag_why[DOCTOR_TEXT], rights_why[DOCTOR_TEXT], other_why[DOCTOR_TEXT];
+    char lost_why[DOCTOR_TEXT]; /* what it says of data that upstream has lost; "": nothing */
 };
 
 /* What a client with these credentials is answered. */

@@ -449,6 +449,13 @@ static void judge_auth(const struct doctor_facts *facts, struct doctor_verdict *
 
 static void judge_ready(const struct doctor_facts *facts, struct doctor_verdict *v)
 {
+    if (facts->admin.lost_why[0] != '\0') {
+        find(v, DOCTOR_WARN, "%s", facts->admin.lost_why);
+        advise(
+            v,
+            "was etcd replaced by an empty one, or restored from a backup? If not, check --upstream and etcd's data");
+        return;
+    }
     if (facts->admin.other_why[0] == '\0') {
         v->result = DOCTOR_NONE;
         return;

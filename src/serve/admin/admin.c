@@ -515,6 +515,9 @@ static int write_readyz(const struct admin *admin, const struct tier_numbers *nu
         else if (verbose)
             text_say(&text, "[+]%s ok\n", readiness_name(check));
     }
+    struct readiness_finding warning;
+    if (verbose && readiness_warns(numbers, &warning))
+        text_say(&text, "[!]%s: %s\n", readiness_name(READINESS_UPSTREAM), warning.why);
     if (verbose)
         write_pool_lines(numbers, &text);
     text_say(&text, readiness.is_ready ? "ok\n" : "not ready\n");

@@ -1,6 +1,7 @@
 /* src/serve/admin/readiness.c */
 #include "serve/admin/readiness.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -119,9 +120,33 @@ void readiness_judge(const struct tier_numbers *numbers, struct readiness *out)
     }
 }
 
-void readiness_write(struct belfry_json *json, const struct readiness *readiness)
+bool readiness_warns(const struct tier_numbers *numbers, struct readiness_finding *out)
+{
+    const struct follow_loss *loss = &numbers->upstream.loss;
+    bool warns = numbers->upstream_answered && loss->at_ms > 0 && numbers->now_ms < loss->at_ms + READINESS_LOSS_MS;
+    if (warns)
+        fails(out,
+              "was etcd replaced by an empty one, or restored from a backup? If not, check --upstream and etcd's data",
+              "upstream lost data %" PRIu64 " s ago: revision %" PRId64 " became %" PRId64 ", with %" PRIu64 " keys",
+              (numbers->now_ms - loss->at_ms) / 1000, loss->rev_from, loss->to, loss->keys);
+    return warns;
+}
+
+void readiness_write(struct belfry_json *json, const struct tier_numbers *numbers)
 {
     char why[READINESS_WHY + 32] = "";
+    struct readiness judged, *readiness = &judged;
+    struct readiness_finding warning;
+    readiness_judge(numbers, readiness);
+    belfry_json_open(json, "warnings", '[');
+    if (readiness_warns(numbers, &warning)) {
+        belfry_json_open(json, NULL, '{');
+        belfry_json_str(json, "name", readiness_name(READINESS_UPSTREAM));
+        belfry_json_str(json, "why", warning.why);
+        belfry_json_str(json, "hint", warning.hint);
+        belfry_json_close(json, '}');
+    }
+    belfry_json_close(json, ']');
     belfry_json_open(json, "checks", '[');
     for (enum readiness_check check = 0; check < READINESS_N; check++) {
         const struct readiness_finding *finding = &readiness->checks[check];

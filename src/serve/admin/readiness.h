@@ -31,6 +31,8 @@ struct readiness_finding {
     const char *hint;        /* what to do about it; "": nothing, or it holds */
 };
 
+#define READINESS_LOSS_MS (60 * 60 * 1000) /* so long is a loss of upstream's data told */
+
 struct readiness {
     bool is_ready;
     struct readiness_finding checks[READINESS_N];
@@ -38,12 +40,16 @@ struct readiness {
 
 void readiness_judge(const struct tier_numbers *numbers, struct readiness *out);
 
+/* What does not keep the tier from being ready, and somebody should look at: upstream began another past, with less in
+ * it. False: there is nothing. */
+bool readiness_warns(const struct tier_numbers *numbers, struct readiness_finding *out);
+
 const char *readiness_name(enum readiness_check check); /* "upstream", "lag", ... */
 
 /* As members of an object that is open:
  * "ready":false,"verdict":"not ready","why":"lag: 9 s behind (limit 5 s)",
- * "checks":[{"name":"upstream","ok":true},{"name":"lag","ok":false,"why":"..","hint":".."},...]
+ * "warnings":[{"name":"upstream","why":"..","hint":".."}],"checks":[{"name":"upstream","ok":true},{"name":"lag","ok":false,"why":"..","hint":".."},...]
  * The verdict is "ready", "not ready" or "draining"; "why" is that of the first check that does not hold, or "". */
-void readiness_write(struct belfry_json *json, const struct readiness *readiness);
+void readiness_write(struct belfry_json *json, const struct tier_numbers *numbers);
 
 #endif

@@ -40,10 +40,8 @@ static void assert_written(const char *text)
     struct belfry_buf buf;
     belfry_buf_init(&buf);
     struct belfry_json json = belfry_json_begin(&buf);
-    struct readiness readiness;
-    readiness_judge(&numbers, &readiness);
     belfry_json_open(&json, NULL, '{');
-    readiness_write(&json, &readiness);
+    readiness_write(&json, &numbers);
     belfry_json_close(&json, '}');
     assert_int_equal(belfry_json_finish(&json), BELFRY_OK);
     assert_int_equal(belfry_buf_append(&buf, "", 1), BELFRY_OK);
@@ -66,6 +64,20 @@ static void verdict_is_written_with_why_and_what_to_do(void **state)
     setup(state);
     numbers.draining = true;
     assert_written("\"ready\":false,\"verdict\":\"draining\",\"why\":\"drain: the tier drains\"");
+}
+
+static void lost_data_is_told_for_an_hour(void **state)
+{
+    (void)state;
+    assert_written("\"warnings\":[]");
+    numbers.now_ms = 100000000;
+    numbers.upstream.loss = (struct follow_loss){numbers.now_ms - 60000, 812, 1, 0};
+    assert_written(
+        "\"warnings\":[{\"name\":\"upstream\",\"why\":\"upstream lost data 60 s ago: revision 812 became 1, with "
+        "0 keys\",\"hint\":\"was etcd replaced");
+    assert_written("\"ready\":true"); /* its clients are told, and it follows what is there */
+    numbers.now_ms += READINESS_LOSS_MS;
+    assert_written("\"warnings\":[]");
 }
 
 /* A reason without a remedy helps nobody. */
@@ -125,6 +137,7 @@ int main(void)
         cmocka_unit_test_setup(tier_that_follows_is_ready, setup),
         cmocka_unit_test_setup(each_check_fails_for_its_own_reason, setup),
         cmocka_unit_test_setup(verdict_is_written_with_why_and_what_to_do, setup),
+        cmocka_unit_test_setup(lost_data_is_told_for_an_hour, setup),
         cmocka_unit_test_setup(every_trouble_of_upstream_has_a_hint, setup),
         cmocka_unit_test(names_are_those_of_readyz),
     };

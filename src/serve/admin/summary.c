@@ -172,9 +172,7 @@ void summary_write(struct belfry_json *json, const struct tier_numbers *numbers)
     const struct number *table;
     size_t n = numbers_table(&table);
     belfry_json_open(json, "summary", '{');
-    struct readiness readiness;
-    readiness_judge(numbers, &readiness);
-    readiness_write(json, &readiness);
+    readiness_write(json, numbers);
     write_workers(json, numbers);
     write_watchers(json, numbers);
     write_by_label(json, "rejected", "belfry_rejected_total", numbers);
