@@ -8,11 +8,11 @@
 #include "wire/scan.h"
 #include "wire/write.h"
 
-#define LEVEL_BYTES 320 /* of one: its texts and eight numbers */
+#define LEVEL_BYTES 320 /* of one: its texts and nine numbers */
 #define STAMP_BYTES 24
 
 static_assert((ABOUT_LEVELS + 1) * (LEVEL_BYTES + 4) + ABOUT_STAMPS * (STAMP_BYTES + 4) < ABOUT_BYTES, "it all fits");
-static_assert(ABOUT_NAME + ABOUT_VERSION + 2 * 3 + 8 * 11 < LEVEL_BYTES, "a level fits");
+static_assert(ABOUT_NAME + ABOUT_VERSION + 2 * 3 + 9 * 11 < LEVEL_BYTES, "a level fits");
 
 enum { NAME = 1, VERSION, ABOVE, SELF, CLOCK, STAMPS_FIELD };
 enum {
@@ -25,7 +25,8 @@ enum {
     L_HOP_US,
     L_HOP_ERROR_US,
     L_AGE,
-    L_STANDING
+    L_STANDING,
+    L_TROUBLE
 };
 enum { S_REV = 1, S_NS };
 
@@ -62,6 +63,7 @@ static uint8_t *about_put_level(uint8_t *to, unsigned field, const struct about_
     end = about_put_number(end, L_HOP_ERROR_US, level->hop_error_us);
     end = about_put_number(end, L_AGE, level->age_ms);
     end = about_put_number(end, L_STANDING, level->standing);
+    end = about_put_number(end, L_TROUBLE, level->trouble);
     return about_put_bytes(to, field, room, (size_t)(end - room));
 }
 
@@ -118,13 +120,13 @@ static enum belfry_err about_read_number(struct belfry_bytes message, unsigned f
 
 static enum belfry_err about_read_level(struct belfry_bytes message, struct about_level *level)
 {
-    uint64_t revision = 0, silent = 0, hop = 0, standing = 0;
+    uint64_t revision = 0, silent = 0, hop = 0, standing = 0, trouble = 0;
     const struct {
         unsigned field;
         uint64_t *to;
     } numbers[] = {{L_REVISION, &revision}, {L_LAG, &level->lag},       {L_SILENT, &silent},
                    {L_HOP, &hop},           {L_HOP_US, &level->hop_us}, {L_HOP_ERROR_US, &level->hop_error_us},
-                   {L_AGE, &level->age_ms}, {L_STANDING, &standing}};
+                   {L_AGE, &level->age_ms}, {L_STANDING, &standing},    {L_TROUBLE, &trouble}};
     enum belfry_err err = about_read_text(message, L_NAME, level->name, sizeof(level->name));
     if (err == BELFRY_OK)
         err = about_read_text(message, L_VERSION, level->version, sizeof(level->version));
@@ -134,6 +136,7 @@ static enum belfry_err about_read_level(struct belfry_bytes message, struct abou
     level->silent_ms = silent == 0 ? BELFRY_NEVER : silent - 1;
     level->hop = hop <= ABOUT_HOP_HALF_TRIP ? (enum about_hop)hop : ABOUT_HOP_UNKNOWN;
     level->standing = standing <= ABOUT_STALE ? (enum about_standing)standing : ABOUT_UNKNOWN;
+    level->trouble = trouble < ABOUT_TROUBLES ? (enum about_trouble)trouble : ABOUT_NO_TROUBLE;
     return err;
 }
 

@@ -8,7 +8,8 @@
  *     clock=5 varint                                        nanoseconds of a clock that only runs forward
  *     stamps=6 {rev=1, ns=2}, repeated                      when its newest revisions were published, by that clock
  *
- *     Level {name=1 version=2 revision=4 lag=5 silent=6 hop_kind=7 hop_us=8 hop_error_us=9 age_ms=10 standing=11}
+ *     Level {name=1 version=2 revision=4 lag=5 silent=6 hop_kind=7 hop_us=8 hop_error_us=9 age_ms=10 standing=11
+ *            trouble=12}
  *
  * `silent` is one millisecond more than the silence, and 0 when that is not known; the same with `standing`. A reader
  * skips fields that it does not know. Every client that can connect may ask, so no address is in it: each tier knows
@@ -38,6 +39,20 @@
 /* How it stands with its upstream; numbers of the wire. */
 enum about_standing { ABOUT_UNKNOWN, ABOUT_NOT_READY, ABOUT_READY, ABOUT_STALE };
 
+/* What is wrong between it and the level above it; numbers of the wire. */
+enum about_trouble {
+    ABOUT_NO_TROUBLE,
+    ABOUT_UNREACHABLE,     /* it cannot connect */
+    ABOUT_REFUSED,         /* the level above rejects its credentials, or its rights */
+    ABOUT_ABOVE_NOT_READY, /* the level above answers, and has nothing to follow itself */
+    ABOUT_SILENT,          /* it is connected, and hears nothing */
+    ABOUT_CATCHING_UP,     /* it starts, lists, or reads what it has missed */
+    ABOUT_DISK,            /* it cannot write its replica */
+    ABOUT_TOO_OLD,         /* the level above has a version that it does not follow */
+    ABOUT_CIRCLE,          /* the level above is below it, or too many levels are above it */
+    ABOUT_TROUBLES
+};
+
 /* What is known of the way from the level above to this one. */
 enum about_hop {
     ABOUT_HOP_UNKNOWN,
@@ -49,6 +64,7 @@ struct about_level {
     char name[ABOUT_NAME], version[ABOUT_VERSION]; /* "": not known */
     char endpoint[ABOUT_ENDPOINT];                 /* by which it is reached from here; never sent; "": not known */
     enum about_standing standing;
+    enum about_trouble trouble;
     int64_t revision;   /* 0: not known */
     uint64_t lag;       /* revisions behind what the level above it has shown */
     uint64_t silent_ms; /* since it last knew that it was up to date; BELFRY_NEVER: not known */

@@ -16,6 +16,7 @@
 static void fill(struct about_level *level, unsigned n)
 {
     *level = (struct about_level){.standing = ABOUT_STALE,
+                                  .trouble = ABOUT_CIRCLE,
                                   .revision = INT64_MAX - n,
                                   .lag = INT64_MAX - n,
                                   .silent_ms = INT64_MAX - 1 - n,
@@ -43,6 +44,7 @@ static void assert_level(const struct about_level *a, const struct about_level *
     assert_string_equal(a->name, b->name);
     assert_string_equal(a->version, b->version);
     assert_int_equal(a->standing, b->standing);
+    assert_int_equal(a->trouble, b->trouble);
     assert_int_equal(a->revision, b->revision);
     assert_int_equal(a->lag, b->lag);
     assert_int_equal(a->silent_ms, b->silent_ms);

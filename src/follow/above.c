@@ -9,6 +9,8 @@
 
 #define ASK_EVERY_MS 1000
 #define ASK_MS       2000 /* for an answer */
+#define ANSWERS_MS                                                                                                     \
+    4500 /* without a connection of its own a question may wait for the longest pause between two dials */
 
 void above_init(struct above *above, struct belfry_stream *stream, const struct above_events *events, void *user)
 {
@@ -24,6 +26,12 @@ void above_fini(struct above *above)
 
 /* ---- answers ---- */
 
+/* We follow live, on a stream of this server: only then is an answer a measurement. */
+static bool above_follows(const struct above *above)
+{
+    return above->place.live && belfry_stream_endpoint(above->stream) != NULL;
+}
+
 static void above_on_message(struct belfry_grpc_call *call, struct belfry_blob *message, void *user)
 {
     struct above *above = user;
@@ -37,11 +45,12 @@ static void above_hear_tier(struct above *above)
     above->them = above->answer;
     above->kind = ABOVE_TIER;
     above->known_ms = belfry_clock_ms();
-    if (above->them.clock_ns != 0) {
+    if (above_follows(above) && above->them.clock_ns != 0) {
         hop_exchange(&above->hop, above->sent_ns, above->came_ns, above->them.clock_ns);
         hop_measure(&above->hop, above->them.stamps, above->them.n_stamps, &above->stamps);
     }
-    above->events->tier(above->user);
+    if (above_follows(above))
+        above->events->tier(above->user);
 }
 
 /* Any answer, also an error, measures the round trip. */
@@ -49,7 +58,7 @@ static void above_hear_etcd(struct above *above)
 {
     above->kind = ABOVE_ETCD;
     above->known_ms = belfry_clock_ms();
-    if (above->is_etcd)
+    if (above->is_etcd && above_follows(above))
         hop_exchange(&above->hop, above->sent_ns, belfry_clock_ns(), 0);
     above->is_etcd = true;
 }
@@ -59,13 +68,15 @@ static void above_on_closed(struct belfry_grpc_call *call, const struct belfry_g
     struct above *above = user;
     (void)call;
     above->call = NULL;
+    if (!above_follows(above) && (above->understood || status->from_server))
+        above->unserved_ms = belfry_clock_ms();
     if (above->closing || above->asked != belfry_pool_counts(belfry_stream_link(above->stream)).connects)
         return; /* the answer is from a server that we have left */
     if (above->understood && status->code == BELFRY_GRPC_OK)
         above_hear_tier(above);
     else if (status->from_server && (above->is_etcd || status->code == BELFRY_GRPC_UNIMPLEMENTED))
         above_hear_etcd(above);
-    else if (status->from_server)
+    else if (status->from_server && above_follows(above))
         above->events->refused(status->message, above->user);
     above->events->changed(above->user);
 }
@@ -74,12 +85,15 @@ static void above_on_closed(struct belfry_grpc_call *call, const struct belfry_g
 
 static const struct belfry_grpc_events call_events = {.message = above_on_message, .closed = above_on_closed};
 
-/* The connection that carries the live stream; NULL: there is none, or the link has replaced it. */
+/* The connection that carries the live stream, or that of a stream which is not served (yet); NULL: there is none, or the
+ * link has replaced it. */
 static struct belfry_carrier *above_conn(struct above *above)
 {
     const char *endpoint = belfry_stream_endpoint(above->stream);
     struct belfry_carrier *conn = belfry_pool_conn(belfry_stream_link(above->stream));
-    return endpoint != NULL && conn != NULL && strcmp(belfry_carrier_endpoint(conn)->url, endpoint) == 0 ? conn : NULL;
+    if (!above_follows(above))
+        return conn;
+    return conn != NULL && strcmp(belfry_carrier_endpoint(conn)->url, endpoint) == 0 ? conn : NULL;
 }
 
 /* Measurements are valid for one server, and only for revisions that it sent live. Revisions up to place->shown existed
@@ -98,6 +112,8 @@ static void above_note_place(struct above *above, const struct above_place *plac
         above->due_ms = 0;
     above->connects = connects;
     above->place = *place;
+    if (above_follows(above))
+        above->unserved_ms = 0;
 }
 
 static void above_ask(struct above *above, struct belfry_carrier *conn, uint64_t now_ms)
@@ -106,6 +122,7 @@ static void above_ask(struct above *above, struct belfry_carrier *conn, uint64_t
                                          .deadline_ms = now_ms + ASK_MS};
     above->understood = false;
     above->asked = above->connects;
+    above->asked_ms = now_ms;
     above->asked_at = belfry_pool_at(belfry_stream_link(above->stream));
     if (belfry_grpc_call_open(belfry_carrier_http(conn), &opts, &call_events, above, &above->call) != BELFRY_OK) {
         above->call = NULL;
@@ -121,15 +138,19 @@ static void above_ask(struct above *above, struct belfry_carrier *conn, uint64_t
     belfry_carrier_flush(conn);
 }
 
+/* A connection that is refused its stream lasts for a moment only: the question goes out as soon as there is one. */
 void above_pump(struct above *above, const struct above_place *place, uint64_t now_ms)
 {
     above_note_place(above, place, now_ms);
-    if (now_ms < above->due_ms)
+    bool due = now_ms >= above->due_ms, soon = !above_follows(above) && now_ms >= above->asked_ms + ASK_EVERY_MS;
+    if (!due && !soon)
         return;
-    above->due_ms = now_ms + ASK_EVERY_MS;
-    struct belfry_carrier *conn = above->call == NULL && place->live ? above_conn(above) : NULL;
+    struct belfry_carrier *conn = above->call == NULL ? above_conn(above) : NULL;
     if (conn != NULL)
         above_ask(above, conn, now_ms);
+    if (!due)
+        return;
+    above->due_ms = now_ms + ASK_EVERY_MS;
     above->events->changed(above->user);
 }
 
@@ -139,6 +160,11 @@ void above_stamp(struct above *above, int64_t head)
 }
 
 /* ---- what is known ---- */
+
+bool above_answers_unserved(const struct above *above)
+{
+    return above->unserved_ms != 0 && belfry_clock_ms() < above->unserved_ms + ANSWERS_MS;
+}
 
 static void above_describe_hop(const struct above *above, struct about_level *self)
 {

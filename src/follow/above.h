@@ -6,6 +6,9 @@
  * know that call and is from then on asked for its Status, for the round trip alone. Another connection is another
  * server: its measurements are discarded, its last answer is kept, with its age, until the new server has answered.
  *
+ * While there is no live stream, the server that refuses one is asked on the connection that it refuses it on: a tier
+ * that is cut off itself then says so, and the levels below know which link is broken. Nothing is measured then.
+ *
  * Thread: owner (the stream's). No callback comes from inside a call.
  */
 #ifndef BELFRY_FOLLOW_ABOVE_H
@@ -37,8 +40,9 @@ struct above {
     void *user;
     /* what is known */
     enum above_kind kind;
-    uint64_t known_ms; /* when the server last answered */
-    struct about them; /* TIER: its answer */
+    uint64_t known_ms;    /* when the server last answered */
+    uint64_t unserved_ms; /* when one last answered that serves no stream; 0: none since one did */
+    struct about them;    /* TIER: its answer */
     struct hop hop;
     struct stamps stamps; /* ours */
     /* what the measurements are of */
@@ -47,6 +51,7 @@ struct above {
     uint64_t since_ms; /* of the connection */
     /* asking */
     uint64_t due_ms;               /* the next question */
+    uint64_t asked_ms;             /* the last one */
     struct belfry_grpc_call *call; /* NULL: none is under way */
     bool is_etcd;                  /* this connection's server does not know About */
     uint64_t asked;                /* `connects` when it was asked */
@@ -66,6 +71,9 @@ void above_pump(struct above *above, const struct above_place *place, uint64_t n
 
 /* Our head is at `head` now. */
 void above_stamp(struct above *above, int64_t head);
+
+/* Does a server answer, and serve no stream? */
+bool above_answers_unserved(const struct above *above);
 
 /* Adds to `out` what is known: the hop of out->self, and the levels above it. `shown`: upstream's highest revision. */
 void above_describe(const struct above *above, int64_t shown, struct about *out);

@@ -226,6 +226,22 @@ static void driver_mind_silence(struct driver *driver, const char *why)
         upstream_cut_off(driver->upstream, belfry_clock_ms());
 }
 
+/* What driver_status() says, for the levels below: a number, so no address is in it. */
+static enum about_trouble driver_about_trouble(const struct driver *driver)
+{
+    static const enum about_trouble as[DRIVER_TROUBLES] = {
+        [DRIVER_FINE] = ABOUT_NO_TROUBLE,   [DRIVER_GAVE_UP] = ABOUT_CIRCLE,
+        [DRIVER_TOO_OLD] = ABOUT_TOO_OLD,   [DRIVER_LOG_IN] = ABOUT_REFUSED,
+        [DRIVER_REFUSED] = ABOUT_REFUSED,   [DRIVER_UNREACHABLE] = ABOUT_UNREACHABLE,
+        [DRIVER_DISK] = ABOUT_DISK,         [DRIVER_WORKING] = ABOUT_CATCHING_UP,
+        [DRIVER_SILENT] = ABOUT_SILENT,     [DRIVER_ABSENT] = ABOUT_REFUSED,
+    };
+    struct driver_status status;
+    driver_status(driver, &status);
+    bool unserved = status.endpoint[0] == '\0' && above_answers_unserved(&driver->above);
+    return status.trouble == DRIVER_UNREACHABLE && unserved ? ABOUT_ABOVE_NOT_READY : as[status.trouble];
+}
+
 void driver_about(struct driver *driver, struct about *out)
 {
     BELFRY_OWNER_CHECK(driver);
@@ -234,6 +250,7 @@ void driver_about(struct driver *driver, struct about *out)
     int64_t head = ingest_head(driver->ingest);
     *out = (struct about){
         .self = {.standing = as[driver->standing],
+                 .trouble = driver_about_trouble(driver),
                  .version = "belfryd/" BELFRY_VERSION,
                  .revision = head,
                  .lag = driver->upstream_revision > head ? (uint64_t)(driver->upstream_revision - head) : 0,
@@ -646,7 +663,7 @@ void driver_status(const struct driver *driver, struct driver_status *out)
         .backfill_revisions = driver->backfill_revisions,
         .keys_listed = upstream_state(driver->upstream) == UPSTREAM_LISTING ? driver->reads.keys_listed : 0,
     };
-    if (out->standing != DRIVER_READY)
+    if (out->standing != DRIVER_READY || endpoint == NULL)
         out->trouble = driver_describe_line(driver, out->reason, sizeof(out->reason));
     if (out->disk_trouble)
         snprintf(out->disk_why, sizeof(out->disk_why), "%s", ingest_disk_why(driver->ingest));

@@ -112,7 +112,7 @@ enum driver_trouble {
 struct driver_status {
     enum driver_standing standing;
     enum driver_trouble trouble;
-    char reason[256]; /* when not ready, or stale: a sentence for people, and for refused clients */
+    char reason[256]; /* when not ready, stale, or without `endpoint`: a sentence for people, and for refused clients */
     enum upstream_state state;
     int64_t revision, committed; /* ours: published, in the replica */
     int64_t upstream_revision;   /* the highest that upstream has shown */

@@ -292,6 +292,43 @@ static void below_a_tier_without_a_leader_we_are_stale_at_once_and_not_for_ever(
     drive_live();
 }
 
+/* The tier above refuses every stream, and says why: its own link is broken. */
+static void a_tier_that_refuses_streams_is_asked_all_the_same(void **state)
+{
+    (void)state;
+    make_members(1);
+    struct about up = tier_below("up", (const char *const[]){"etcd", NULL}, 0);
+    tell(0, &up);
+    start_all();
+    drive_live();
+    drive_until(about_us().n_above == 2);
+    assert_int_equal(about_us().self.trouble, ABOUT_NO_TROUBLE);
+    up.self.standing = ABOUT_STALE;
+    up.self.trouble = ABOUT_UNREACHABLE;
+    tell(0, &up);
+    be_told_that_there_is_no_leader();
+    drive_until(about_us().above[0].trouble == ABOUT_UNREACHABLE && bed.status.standing == DRIVER_STALE);
+    drive_until(about_us().self.trouble == ABOUT_ABOVE_NOT_READY);
+    size_t asked = fake_count(bed.fakes[0], ABOUT_PATH);
+    uint64_t began = belfry_clock_ms();
+    drive_for(1500);
+    uint64_t most = (belfry_clock_ms() - began) / 1000 + 1;
+    assert_true(fake_count(bed.fakes[0], ABOUT_PATH) - asked <= most); /* however often it is dialled */
+    assert_int_equal(about_us().self.hop, ABOUT_HOP_UNKNOWN);
+    bed.rule.times = 0;
+    up.self.standing = ABOUT_READY;
+    up.self.trouble = ABOUT_NO_TROUBLE;
+    tell(0, &up);
+    drive_live();
+    drive_until(about_us().self.trouble == ABOUT_NO_TROUBLE && about_us().above[0].trouble == ABOUT_NO_TROUBLE);
+    fake_drop(bed.fakes[0], true);
+    drive_until(about_us().self.trouble == ABOUT_UNREACHABLE);
+    assert_true(about_us().self.standing == ABOUT_READY); /* it was only just lost, and the reason is there */
+    driver_status(bed.driver, &bed.status);
+    assert_string_equal(bed.status.endpoint, "");
+    assert_true(bed.status.reason[0] != '\0');
+}
+
 static void below_an_etcd_without_a_leader_we_wait(void **state)
 {
     (void)state;
@@ -350,6 +387,7 @@ int main(void)
         T(reason_is_one_line_whatever_upstream_says),
         T(what_was_missed_is_no_measure_of_the_hop),
         T(below_a_tier_without_a_leader_we_are_stale_at_once_and_not_for_ever),
+        T(a_tier_that_refuses_streams_is_asked_all_the_same),
         T(below_an_etcd_without_a_leader_we_wait),
         cmocka_unit_test(refused_memory_never_leaks),
     };

@@ -194,6 +194,9 @@ def test_a_dead_upstream_is_told_and_its_return_too(browser, cluster, make_tier,
     why = page.js("document.getElementById('troubles').textContent")
     assert "upstream: " in why or "lag: " in why, why
     page.wait_js("document.querySelectorAll('#log tbody tr').length > 0")
+    page.wait_js("document.getElementById('tree-broken') !== null")
+    broken = page.text("tree-broken")
+    assert "cannot connect to etcd, for " in broken or "hears nothing from etcd" in broken, broken
     picture(page, "page-upstream-dead")
     browser.window(PHONE, 740, mobile=True)
     assert page.is_within(PHONE)

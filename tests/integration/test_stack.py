@@ -85,27 +85,41 @@ def test_the_tree_shows_every_level(cluster, make_tier, figure):
     assert none.returncode == 3 and b"--admin" in none.stderr
 
 
-def test_the_tree_calls_no_level_ready_on_old_knowledge(make_cluster, make_tier):
+def test_the_tree_names_the_broken_link(make_cluster, make_tier):
     cluster = make_cluster()
     stack = Stack(make_tier, cluster, 3)
     admin = f"http://127.0.0.1:{stack.leaf.admin_port}"
+
+    def seen():
+        return tree(stack.leaf)
+
+    def standings():
+        return [level.get("standing") for level in seen()["above"]] + [seen()["self"]["standing"]]
+
+    def all_is_well():
+        procs.wait_until(lambda: standings() == [None, "ready", "ready", "ready"], 30, 0.2, lambda: str(seen()))
+        assert "broken" not in seen()
     cluster.put("/a", "1")
-    procs.wait_until(lambda: [level.get("standing") for level in tree(stack.leaf)["above"]] == [None, "ready", "ready"], 10, 0.2,
-                     lambda: f"levels: {tree(stack.leaf)}")
-    cluster.members[0].stop()
-    try:
-        procs.wait_until(lambda: tree(stack.leaf)["self"]["standing"] == "stale", 30, 0.2, lambda: f"{tree(stack.leaf)}")
-        time.sleep(5)
-        seen = tree(stack.leaf)
-        text = procs.run([binary("belfryctl"), "tree", "--admin", admin]).stdout.decode()
-    finally:
-        cluster.members[0].cont()
-    assert all(level["age_ms"] > 3000 for level in seen["above"]), seen
-    assert [level.get("standing") for level in seen["above"]] == [None, "?", "?"], seen
-    assert re.search(r"standing +age .*\n +3 +etcd .* +- +\d+\.\d s .*\n +2 +t0 +\S+ +\? +\d+\.\d s .*\n"
-                     r" +1 +t1 +\S+ +\? +\d+\.\d s .*\n +0 +t2 +\S+ +stale +0\.\d s ", text), text
-    procs.wait_until(lambda: [level.get("standing") for level in tree(stack.leaf)["above"]] == [None, "ready", "ready"], 30, 0.2,
-                     lambda: f"levels: {tree(stack.leaf)}")
+    all_is_well()
+    cluster.members[0].kill()
+    procs.wait_until(lambda: standings() == [None, "stale", "stale", "stale"], 30, 0.2, lambda: str(seen()))
+    broken = seen()["broken"]
+    assert (broken["level"], broken["name"], broken["above"]) == (2, "t0", "etcd") and broken["for_ms"] > 4000, broken
+    text = procs.run([binary("belfryctl"), "tree", "--admin", admin]).stdout.decode()
+    assert re.search(r"\nbroken: t0 cannot connect to etcd, for [\d.]+ s\n", text), text
+    assert cluster.members[0].url not in json.dumps(seen()), "addresses are not told to those below"
+    cluster.members[0].restart()
+    all_is_well()
+
+    stack.tiers[1].kill()
+    procs.wait_until(lambda: seen()["above"][2]["standing"] == "?", 30, 0.2, lambda: str(seen()))
+    middle, broken = seen()["above"][2], seen()["broken"]
+    assert middle["last_standing"] == "ready" and middle["age_ms"] > 2000, middle
+    assert (broken["level"], broken["above"]) == (0, "t1") and stack.tiers[1].url in broken["why"], broken
+    text = procs.run([binary("belfryctl"), "tree", "--admin", admin]).stdout.decode()
+    assert re.search(r" +1 t1 +\S+ +ready\? +\d+\.\d s ", text) and "broken: t2 cannot connect to t1" in text, text
+    stack.tiers[1].start()
+    all_is_well()
 
 
 # ---- chains that cannot work ----

@@ -162,24 +162,77 @@ static void tree_is_written_for_people(void **state)
     belfry_buf_fini(&out);
 }
 
-static void old_knowledge_is_not_called_a_standing(void **state)
+/* Both forms, one behind the other; the caller frees nothing: the room is static. */
+static const char *write_text(const struct tier_numbers *numbers)
+{
+    static char room[8192];
+    struct belfry_buf out;
+    belfry_buf_init(&out);
+    assert_int_equal(tree_write_json(numbers, TREE_BELOW, &out), BELFRY_OK);
+    assert_int_equal(tree_write_text(numbers, &out), BELFRY_OK);
+    struct belfry_bytes bytes = belfry_buf_bytes(&out);
+    snprintf(room, sizeof(room), "%.*s", (int)bytes.len, bytes.data);
+    belfry_buf_fini(&out);
+    return room;
+}
+
+static void old_knowledge_is_kept_with_its_age_and_not_called_a_standing(void **state)
+{
+    (void)state;
+    struct tier_numbers numbers = scene();
+    numbers.about.above[0].standing = ABOUT_READY;
+    numbers.about.above[0].age_ms = 4000;
+    numbers.about.above[1].age_ms = 4000;
+    const char *text = write_text(&numbers);
+    assert_non_null(strstr(text, "\"standing\":\"?\",\"last_standing\":\"ready\""));
+    assert_non_null(strstr(text, "\"age_ms\":4000"));
+    assert_non_null(strstr(text, "    1 top   1        ready?      4.0 s "));
+    assert_non_null(strstr(text, "    2 etcd  -        -           4.0 s "));
+    assert_non_null(strstr(text, "    0 mid   1        ready       0.0 s "));
+    assert_null(strstr(text, "broken"));
+}
+
+static void the_highest_broken_link_is_named_with_its_time(void **state)
+{
+    (void)state;
+    struct tier_numbers numbers = scene();
+    numbers.about.self.standing = ABOUT_STALE;
+    numbers.about.self.trouble = ABOUT_ABOVE_NOT_READY;
+    numbers.about.above[0].trouble = ABOUT_UNREACHABLE;
+    numbers.about.above[0].silent_ms = 16000;
+    const char *text = write_text(&numbers);
+    assert_non_null(strstr(text, "\nbroken: top cannot connect to etcd, for 16.9 s\n"));
+    assert_non_null(strstr(text, "\"broken\":{\"level\":1,\"name\":\"top\",\"above\":\"etcd\",\"for_ms\":16900,"
+                                 "\"what\":\"top cannot connect to etcd\"}"));
+    numbers.about.above[0].age_ms = 9000; /* it does not report any more: our own link to it is broken */
+    numbers.about.self.trouble = ABOUT_UNREACHABLE;
+    numbers.upstream_answered = true;
+    snprintf(numbers.upstream.reason, sizeof(numbers.upstream.reason), "http://top:23790: connection refused");
+    text = write_text(&numbers);
+    assert_non_null(strstr(text, "\nbroken: mid cannot connect to top, for 0.0 s\n        http://top:23790: connection "
+                                 "refused\n"));
+    for (enum about_trouble t = 0; t < ABOUT_TROUBLES; t++) {
+        numbers.about.self.trouble = t;
+        assert_non_null(strstr(write_text(&numbers), "\nbroken: mid "));
+    }
+}
+
+/* With names of eight bytes and revisions of ten digits. */
+static void a_usual_tree_has_lines_of_80_columns(void **state)
 {
     (void)state;
     struct tier_numbers numbers = scene();
     struct belfry_buf out;
+    snprintf(numbers.about.above[0].version, sizeof(numbers.about.above[0].version), "belfryd/0.2.1-dev");
+    snprintf(numbers.about.above[0].name, sizeof(numbers.about.above[0].name), "central1");
+    numbers.about.above[0].revision = INT64_C(4812070100);
+    numbers.about.above[0].hop = ABOUT_HOP_MEASURED;
     belfry_buf_init(&out);
-    numbers.about.above[0].standing = ABOUT_READY;
-    numbers.about.above[0].age_ms = 4000;
-    numbers.about.above[1].age_ms = 4000;
-    assert_int_equal(tree_write_json(&numbers, TREE_BELOW, &out), BELFRY_OK);
     assert_int_equal(tree_write_text(&numbers, &out), BELFRY_OK);
-    assert_int_equal(belfry_buf_append(&out, "", 1), BELFRY_OK);
-    const char *text = belfry_buf_bytes(&out).data;
-    assert_non_null(strstr(text, "\"endpoint\":\"http://top:23790\",\"standing\":\"?\""));
-    assert_non_null(strstr(text, "\"age_ms\":4000"));
-    assert_non_null(strstr(text, "    1  top                      belfryd/1          ?             4.0 s "));
-    assert_non_null(strstr(text, "    2  etcd                     -                  -             4.0 s "));
-    assert_non_null(strstr(text, "    0  mid                      belfryd/1          ready         0.0 s "));
+    struct belfry_bytes bytes = belfry_buf_bytes(&out);
+    for (const char *line = bytes.data, *end;
+         (end = memchr(line, '\n', (size_t)(bytes.data + bytes.len - line))) != NULL; line = end + 1)
+        assert_true(end - line <= 80);
     belfry_buf_fini(&out);
 }
 
@@ -209,7 +262,9 @@ int main(void)
         cmocka_unit_test(tree_is_written_for_programs),
         cmocka_unit_test(tiers_beyond_what_is_wanted_are_counted),
         cmocka_unit_test(tree_is_written_for_people),
-        cmocka_unit_test(old_knowledge_is_not_called_a_standing),
+        cmocka_unit_test(old_knowledge_is_kept_with_its_age_and_not_called_a_standing),
+        cmocka_unit_test(the_highest_broken_link_is_named_with_its_time),
+        cmocka_unit_test(a_usual_tree_has_lines_of_80_columns),
         cmocka_unit_test(refused_allocation_is_told),
     };
     for (int i = 0; i < 2; i++) {

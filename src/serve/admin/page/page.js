@@ -183,19 +183,27 @@ function hop(level) {
   return (level.hop === "half_trip" ? "≈ " : "") + ms(level.hop_us / 1000);
 }
 
-function treeRow(name, state, revision, lag, hopText, version, address, self) {
+/* A level that has stopped reporting: what it said last, and when. */
+function lastState(level) {
+  return `${level.last_standing ?? "unknown"} ${age(level.age_ms)} ago`;
+}
+
+function treeRow(name, state, revision, lag, hopText, version, address, self, level) {
   const known = (n, form) => n == null ? "–" : form(n);
   return make("tr", self ? {class: "self"} : {}, make("th", {scope: "row", class: "text"}, name),
-    make("td", {class: standings[state] ?? ""}, state === "?" ? "unknown" : state || "–"),
+    make("td", {class: standings[state] ?? ""}, state === "?" ? lastState(level) : state || "–"),
     make("td", {class: "num wide"}, known(revision, count)), make("td", {class: "num"}, known(lag, count)),
     make("td", {class: "num"}, hopText), make("td", {class: "wide"}, version || "–"), make("td", {class: "wide text"}, address || "–"));
 }
 
 function showTree(tree) {
-  const rows = tree.above.map(l => treeRow(l.name || (l.endpoint ? "etcd" : "?"), l.standing, l.revision, l.lag, hop(l), l.version, l.endpoint));
+  const rows = tree.above.map(l => treeRow(l.name || (l.endpoint ? "etcd" : "?"), l.standing, l.revision, l.lag, hop(l), l.version, l.endpoint, false, l));
   const self = tree.self;
   const standing = numbers === null || numbers.summary.ready || self.standing !== "ready" ? self.standing : "not ready";
-  rows.push(treeRow((self.name || "belfryd") + " (this one)", standing, self.revision, self.lag, hop(self), self.version, numbers?.advertise, true));
+  rows.push(treeRow((self.name || "belfryd") + " (this one)", standing, self.revision, self.lag, hop(self), self.version, numbers?.advertise, true, self));
+  if (tree.broken)
+    rows.push(make("tr", {}, make("td", {colspan: "7", class: "state-bad", id: "tree-broken"}, tree.broken.what
+      + (tree.broken.for_ms == null ? "" : `, for ${age(tree.broken.for_ms)}`) + (tree.broken.why ? `: ${tree.broken.why}` : ""))));
   for (const tier of tree.below)
     rows.push(treeRow("↳ " + tier.name, tier.lag > 0 ? "behind" : "synced", tier.position, tier.lag, "–", "", tier.peer));
   if (tree.more > 0) rows.push(make("tr", {}, make("td", {colspan: "7", class: "empty"}, `and ${count(tree.more)} streams of other tiers below`)));
