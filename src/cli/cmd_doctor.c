@@ -76,6 +76,7 @@ static enum belfry_err add_member(struct doctor *d, const struct belfry_endpoint
     struct doctor_member *member = &d->facts.members[d->facts.n_members++];
     snprintf(member->url, sizeof(member->url), "%s", endpoint->url);
     enum belfry_err err = doctor_reach(&tls, (uint32_t)flags_ms(d->flags, FLAG_DIAL_TIMEOUT), &reach);
+    member->reached = reach.name.err == BELFRY_OK && reach.connect.err == BELFRY_OK;
     if (reach.name.err != BELFRY_OK)
         member->status = reach.name;
     else if (reach.connect.err != BELFRY_OK)

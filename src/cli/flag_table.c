@@ -161,12 +161,14 @@ const struct belfry_opt_command command_rows[N_COMMANDS] = {
             .arguments = "",
             .max_args = 0,
             .summary = "show the tiers above and below a belfryd, and how far each is behind",
-            .notes = "Asks the admin address of a belfryd. A row a level, etcd first: name, version,\n"
-                     "standing, age of this knowledge, revision, lag in revisions, and hop: the time a\n"
-                     "revision takes from the level above to that one, measured, with the most it can be\n"
-                     "wrong by. A standing that is too old to be true of now is shown as ?. etcd does not\n"
-                     "tell when it published: there half a round trip (rtt/2) is shown instead. Below\n"
-                     "are the tiers that watch there now. Exit code 3 when nobody answers there.",
+            .notes = "Asks the admin address of a belfryd. One row per level, etcd first: name, version,\n"
+                     "standing, age of the report, revision, lag in revisions, and hop: the time that a\n"
+                     "revision takes from the level above, measured, with its largest possible error.\n"
+                     "etcd does not say when it published: below it, hop is half a round trip (rtt/2). A\n"
+                     "level that has stopped reporting keeps its last standing with a question mark:\n"
+                     "ready?. \"broken\" names the highest level that is in trouble, what it is, and for\n"
+                     "how long. \"below\" lists the tiers that watch this one. Exit code 3 when the admin\n"
+                     "address does not answer.",
             .example = "belfryctl tree\n"
                        "belfryctl tree --admin http://10.0.0.7:23791 --output json",
         },

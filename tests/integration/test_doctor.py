@@ -10,7 +10,7 @@ from certs import Certs
 from client import binary, write
 from ports import free_port
 from proxy import Proxy
-from stack import Stack
+from stack import Stack, tree
 from test_disk_full import fill, small_disk  # noqa: F401 (a fixture)
 from test_old_etcd import old_etcd  # noqa: F401 (a fixture)
 from test_pools import greedy_watches
@@ -218,6 +218,46 @@ def test_a_cut_link_is_named(cluster, make_tier, soak):
     found = first_trouble(tier, patience=["--command-timeout", "2s"])
     assert_trouble(found, "fail", "upstream", "cut off from upstream", re.escape(link.url), "refused")
     link.close()
+
+
+def step(lines, name):
+    return next(line for line in lines if line["step"] == name)
+
+
+def test_a_connection_that_is_just_lost_is_named(make_cluster, make_tier):
+    cluster = make_cluster()
+    tier = make_tier(cluster)
+    cluster.members[0].kill()
+    procs.wait_until(lambda: tier.numbers()["upstream"]["endpoint"] == "", 10, 0.02, tier.log)
+    said = step(steps_of(tier, patience=["--dial-timeout", "500ms", "--command-timeout", "500ms"]), "upstream")
+    assert said["result"] in BAD and re.search(re.escape(cluster.members[0].url) + ".*refused", said["what"]), said
+
+
+def test_the_broken_link_of_a_stack_is_named(make_cluster, make_tier):
+    cluster = make_cluster()
+    stack = Stack(make_tier, cluster, 2)
+    procs.wait_until(lambda: len(tree(stack.leaf)["above"]) == 2, 10, 0.1, lambda: str(tree(stack.leaf)))
+    cluster.members[0].kill()
+    procs.wait_until(lambda: tree(stack.leaf)["self"]["standing"] == "stale" and tree(stack.leaf)["broken"]["level"] == 1, 30, 0.1,
+                     lambda: str(tree(stack.leaf)))
+    lines = steps_of(stack.leaf, patience=["--dial-timeout", "500ms", "--command-timeout", "500ms"])
+    said = step(lines, "upstream")
+    assert said["result"] == "fail" and said["what"].startswith("t0 cannot connect to etcd, for "), said
+    assert said["remedy"].startswith("run belfryctl doctor on t0"), said
+    assert "cannot answer" in step(lines, "members")["what"], "the tier above is up"
+
+
+def test_members_that_reject_doctor_are_not_called_down(make_cluster, make_tier, guarded, tmp_path):
+    away = f"http://127.0.0.1:{free_port()}"
+    certs = Certs(tmp_path / "etcd", client_auth=True)
+    secured = make_cluster(tls=certs)
+    asks = ["--endpoints", guarded.url, "--admin", away, "--output", "json", "--command-timeout", "3s"]
+    done = run(*asks, "--upstream", secured.members[0].url, "--cacert", certs.path("ca.pem"))
+    said = step([json.loads(line) for line in done.stdout.splitlines()[:-1]], "members")
+    assert said["result"] == "fail" and "TLS" in said["what"] and "--cert" in said["remedy"], said
+    done = run(*asks, "--upstream", guarded.upstream, "--user", "reader:wrong")
+    said = step([json.loads(line) for line in done.stdout.splitlines()[:-1]], "members")
+    assert said["result"] == "fail" and "rejects the credentials" in said["what"] and "--user" in said["remedy"], said
 
 
 def test_a_stale_replica_is_named(cluster, make_tier):

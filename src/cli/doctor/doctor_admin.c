@@ -88,6 +88,7 @@ static void read_upstream(yyjson_val *upstream, struct doctor_admin *out)
     out->revision = (int64_t)uint_of(upstream, "revision");
     out->committed = (int64_t)uint_of(upstream, "committed");
     out->upstream_revision = (int64_t)uint_of(upstream, "upstream_revision");
+    out->silent_ms = uint_or_most(upstream, "silent_ms");
     read_endpoints(yyjson_obj_get(upstream, "endpoints"), out);
 }
 
@@ -99,7 +100,7 @@ static void read_resources(yyjson_val *resources, struct doctor_admin *out)
     out->n_resources = yyjson_arr_size(resources);
     out->is_kube = out->n_resources > 0;
     out->n_ready = 0;
-    out->resource_why[0] = '\0';
+    out->resource[0] = out->resource_why[0] = '\0';
     yyjson_arr_foreach(resources, i, max, resource)
     {
         if (uint_of(resource, "ready") != 0) {
@@ -107,6 +108,7 @@ static void read_resources(yyjson_val *resources, struct doctor_admin *out)
             if (out->endpoint[0] == '\0')
                 copy_text(resource, "server", out->endpoint, sizeof(out->endpoint));
         } else if (out->resource_why[0] == '\0') {
+            copy_text(resource, "name", out->resource, sizeof(out->resource));
             copy_text(resource, "reason", out->resource_why, sizeof(out->resource_why));
         }
     }
@@ -205,6 +207,12 @@ enum belfry_err doctor_admin_read_tree(struct belfry_bytes page, struct doctor_a
     }
     if (yyjson_is_obj(yyjson_obj_get(root, "self")))
         read_level(yyjson_obj_get(root, "self"), out);
+    yyjson_val *broken = yyjson_obj_get(root, "broken");
+    out->has_broken = yyjson_is_obj(broken);
+    out->broken_level = (size_t)uint_of(broken, "level");
+    out->broken_ms = uint_of(broken, "for_ms");
+    copy_text(broken, "name", out->broken_name, sizeof(out->broken_name));
+    copy_text(broken, "what", out->broken_what, sizeof(out->broken_what));
     yyjson_doc_free(doc);
     return BELFRY_OK;
 }

@@ -73,7 +73,9 @@ static void levels_are_read_from_etcd_down(void **state)
     (void)state;
     const char *text = "{\"above\":[{\"level\":2,\"name\":\"etcd\",\"revision\":9},{\"level\":1,\"name\":\"core-1\","
                        "\"standing\":\"ready\",\"lag\":3,\"hop\":\"half_trip\",\"hop_us\":40}],"
-                       "\"self\":{\"name\":\"edge-7\",\"hop\":\"measured\",\"hop_us\":50},\"below\":[]}";
+                       "\"self\":{\"name\":\"edge-7\",\"hop\":\"measured\",\"hop_us\":50},\"broken\":{\"level\":1,"
+                       "\"name\":\"core-1\",\"above\":\"etcd\",\"for_ms\":16900,\"what\":\"core-1 cannot connect\"},"
+                       "\"below\":[]}";
     assert_int_equal(doctor_admin_read_tree(bytes_of(text), &admin), BELFRY_OK);
     assert_int_equal(admin.n_levels, 3);
     assert_string_equal(admin.levels[0].name, "etcd");
@@ -81,6 +83,11 @@ static void levels_are_read_from_etcd_down(void **state)
     assert_int_equal(admin.levels[1].lag, 3);
     assert_true(admin.levels[1].is_guess && !admin.levels[2].is_guess);
     assert_int_equal(admin.levels[2].hop_us, 50);
+    assert_true(admin.has_broken && admin.broken_level == 1 && admin.broken_ms == 16900);
+    assert_string_equal(admin.broken_name, "core-1");
+    assert_string_equal(admin.broken_what, "core-1 cannot connect");
+    assert_int_equal(doctor_admin_read_tree(bytes_of("{\"above\":[],\"self\":{}}"), &admin), BELFRY_OK);
+    assert_false(admin.has_broken);
 }
 
 static void lines_of_readyz_are_told_apart(void **state)

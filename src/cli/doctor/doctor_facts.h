@@ -62,6 +62,7 @@ struct doctor_admin {
     bool answered; /* the thread that follows upstream */
     char standing[DOCTOR_NAME], reason[DOCTOR_TEXT], endpoint[BELFRY_ENDPOINT_TEXT];
     int64_t revision, committed, upstream_revision;
+    uint64_t silent_ms;                                 /* since it knew that it was up to date; UINT64_MAX: not told */
     struct belfry_endpoint endpoints[DOCTOR_ENDPOINTS]; /* of upstream, as configured */
     bool barred[DOCTOR_ENDPOINTS];
     size_t n_endpoints;
@@ -69,7 +70,7 @@ struct doctor_admin {
     /* resources of an API server that the tier follows, instead of etcd */
     bool is_kube;
     size_t n_resources, n_ready;
-    char resource_why[DOCTOR_TEXT]; /* of the first that is not ready; "": all are */
+    char resource[DOCTOR_NAME], resource_why[DOCTOR_TEXT]; /* the first that is not ready, and why; "": all are */
     /* the machine */
     bool has_clock; /* an older tier does not tell */
     int64_t clock_ahead_ms;
@@ -92,6 +93,11 @@ struct doctor_admin {
     /* the tree: etcd first, this tier last */
     struct doctor_level levels[DOCTOR_LEVELS];
     size_t n_levels;
+    /* the highest level that reports now and is in trouble */
+    bool has_broken;
+    size_t broken_level; /* 0: this tier */
+    char broken_name[DOCTOR_NAME], broken_what[DOCTOR_TEXT];
+    uint64_t broken_ms; /* 0: not told */
     /* what /readyz has against it; "": nothing */
     char lag_why[DOCTOR_TEXT], rights_why[DOCTOR_TEXT], other_why[DOCTOR_TEXT];
     char lost_why[DOCTOR_TEXT]; /* what it says of data that upstream has lost; "": nothing */
@@ -111,6 +117,7 @@ struct doctor_client {
 
 struct doctor_member {
     char url[BELFRY_ENDPOINT_TEXT];
+    bool reached;             /* a connection to it was made */
     struct doctor_try status; /* the quickest of several */
     char version[DOCTOR_NAME], errors[DOCTOR_TEXT];
     uint64_t leader;

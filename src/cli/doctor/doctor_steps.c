@@ -266,6 +266,40 @@ static bool is_stale(const struct doctor_admin *a)
     return strcmp(a->standing, "stale") == 0;
 }
 
+static void advise_resource(struct doctor_verdict *v, const struct doctor_admin *a)
+{
+    const char *why = a->resource_why[0] != '\0' ? a->resource_why : a->reason;
+    if (strstr(why, "does not have the resource") != NULL)
+        advise(v, "check --follow of the tier: PLURAL, or PLURAL.GROUP; a custom resource is looked for again every "
+                  "10 s");
+    else if (strstr(why, "forbidden") != NULL || strstr(why, "403") != NULL)
+        advise(v,
+               "grant the tier's service account get, list and watch of %s (docs/kube-apiserver.md); it asks again "
+               "by itself",
+               a->resource[0] != '\0' ? a->resource : "that resource");
+    else if (strstr(why, "401") != NULL || strstr(why, "nauthorized") != NULL)
+        advise(v, "the API server does not know the tier's token: check the file of --upstream-token-file, or the "
+                  "kubeconfig");
+    else
+        advise(v, "is the API server up, and can the tier's machine reach it? Its log says more: events "
+                  "resource_request and resource_stale");
+}
+
+/* A level above this tier is in trouble, and this tier only for that reason. */
+static bool judge_above(const struct doctor_admin *a, struct doctor_verdict *v)
+{
+    if (!a->has_broken || a->broken_level == 0)
+        return false;
+    bool ready = strcmp(a->standing, "ready") == 0;
+    find(v, ready ? DOCTOR_WARN : DOCTOR_FAIL, "%s", a->broken_what);
+    if (a->broken_ms > 0)
+        find_more(v, ", for %" PRIu64 " s", a->broken_ms / 1000);
+    find_more(v, "; this tier, %zu level%s below %s, is %s", a->broken_level, a->broken_level == 1 ? "" : "s",
+              a->broken_name, ready ? "ready still" : a->standing);
+    advise(v, "run belfryctl doctor on %s: the levels below recover by themselves", a->broken_name);
+    return true;
+}
+
 /* A stale tier that has lost its connection is cut off; one that has it and hears nothing has a stale replica. */
 static void judge_upstream(const struct doctor_facts *facts, struct doctor_verdict *v)
 {
@@ -275,9 +309,23 @@ static void judge_upstream(const struct doctor_facts *facts, struct doctor_verdi
         advise(v, "restart the tier, and report it with its log: that is a bug");
         return;
     }
-    if (strcmp(a->standing, "ready") != 0 && !(is_stale(a) && a->endpoint[0] != '\0')) {
+    if (judge_above(a, v))
+        return;
+    bool ready = strcmp(a->standing, "ready") == 0;
+    if (!ready && !(is_stale(a) && a->endpoint[0] != '\0')) {
         find(v, DOCTOR_FAIL, "the tier %s: %s",
-             is_stale(a) ? "is cut off from upstream, and its replica is stale" : "is not ready", a->reason);
+             is_stale(a) ? "is cut off from upstream, and its replica is stale" : "is not ready",
+             a->reason[0] != '\0' ? a->reason : "it does not say why");
+        advise(v, "%s", upstream_remedy(a->reason));
+        if (a->is_kube)
+            advise_resource(v, a);
+        return;
+    }
+    if (a->endpoint[0] == '\0' && !a->is_kube) {
+        find(v, DOCTOR_WARN, "no connection to upstream: %s",
+             a->reason[0] != '\0' ? a->reason : "the tier connects again");
+        if (a->silent_ms != UINT64_MAX)
+            find_more(v, "; what it serves is %.1f s old, and stale after 5 s", (double)a->silent_ms / 1000);
         advise(v, "%s", upstream_remedy(a->reason));
         return;
     }
@@ -287,16 +335,7 @@ static void judge_upstream(const struct doctor_facts *facts, struct doctor_verdi
             advise(v, "take it out of --upstream");
             return;
         }
-    find(v, DOCTOR_OK, "follows %s", a->endpoint);
-}
-
-static const char *resource_remedy(const char *reason)
-{
-    if (strstr(reason, "does not have the resource") != NULL)
-        return "check --follow of the tier: PLURAL, or PLURAL.GROUP; a custom resource is looked for again every 10 s";
-    if (strstr(reason, "forbidden") != NULL || strstr(reason, "403") != NULL)
-        return "give the tier's service account the right to get, list and watch it (docs/kube-apiserver.md)";
-    return "the tier's log says more: events resource_request and resource_stale";
+    find(v, DOCTOR_OK, "follows %s", a->endpoint[0] != '\0' ? a->endpoint : "the API server");
 }
 
 static void judge_resources(const struct doctor_facts *facts, struct doctor_verdict *v)
@@ -308,7 +347,7 @@ static void judge_resources(const struct doctor_facts *facts, struct doctor_verd
     }
     find(v, DOCTOR_FAIL, "%zu of %zu are not ready: %s", a->n_resources - a->n_ready, a->n_resources,
          a->resource_why[0] != '\0' ? a->resource_why : "they are listed now");
-    advise(v, "%s", resource_remedy(a->resource_why));
+    advise_resource(v, a);
 }
 
 static void judge_replica(const struct doctor_facts *facts, struct doctor_verdict *v)
@@ -537,6 +576,34 @@ static void judge_advertise(const struct doctor_facts *facts, struct doctor_verd
     advise(v, "start it with --advertise URL, by which clients reach it");
 }
 
+/* With TLS 1.3 a server rejects a client's certificate after the handshake: the call then fails for want of an endpoint,
+ * and only the library's sentence knows why. */
+static bool is_tls_failure(const struct doctor_try *try)
+{
+    return try->err == BELFRY_ERR_TLS || strstr(try->why, "TLS failed: ") != NULL;
+}
+
+/* Not reached, refused, or up and not able to answer: each has its own remedy. */
+static void judge_member_that_fails(const struct doctor_member *m, enum doctor_result result, struct doctor_verdict *v)
+{
+    bool named = strncmp(m->status.why, m->url, strlen(m->url)) == 0; /* the library begins with it */
+    const char *why = named ? m->status.why + strlen(m->url) : m->status.why;
+    why += strspn(why, ": ");
+    if (m->status.err == BELFRY_ERR_AUTH || m->status.err == BELFRY_ERR_DENIED) {
+        find(v, result, "%s rejects the credentials that doctor has: %s", m->url, why);
+        advise(v, "doctor asks members as it asks the tier: give --user and --password-file that both accept");
+    } else if (is_tls_failure(&m->status)) {
+        find(v, result, "%s and doctor agree on no TLS connection: %s", m->url, why);
+        advise(v, "give --cacert, --cert and --key that the member accepts (the tier has its own: --upstream-cert)");
+    } else if (m->reached) {
+        find(v, result, "%s is up, and cannot answer: %s", m->url, why);
+        advise(v, "a member without a leader, or a tier that is cut off, answers so: look there");
+    } else {
+        find(v, result, "%s does not answer: %s", m->url, why);
+        advise(v, "start that member, or take it out of --upstream (it was asked from this machine)");
+    }
+}
+
 static void judge_members(const struct doctor_facts *facts, struct doctor_verdict *v)
 {
     size_t good = 0;
@@ -546,20 +613,17 @@ static void judge_members(const struct doctor_facts *facts, struct doctor_verdic
         v->result = DOCTOR_NONE;
         return;
     }
-    if (good == 0 && facts->admin.asked && strcmp(facts->admin.standing, "ready") == 0) {
-        find(v, DOCTOR_SKIP, "the tier reaches upstream, and this machine does not: %s", facts->members[0].status.why);
+    const struct doctor_admin *a = &facts->admin;
+    if (good == 0 && a->asked && strcmp(a->standing, "ready") == 0 && a->endpoint[0] != '\0') {
+        find(v, DOCTOR_SKIP, "the tier follows upstream, which does not answer doctor: %s",
+             facts->members[0].status.why);
         advise(v, "run doctor on the tier's machine, or give the credentials for upstream");
         return;
     }
     for (size_t i = 0; i < facts->n_members; i++) {
         const struct doctor_member *m = &facts->members[i];
         if (m->status.err != BELFRY_OK) {
-            bool named = strncmp(m->status.why, m->url, strlen(m->url)) == 0; /* the library begins with it */
-            find(v, good > 0 ? DOCTOR_WARN : DOCTOR_FAIL, "%s does not answer%s", m->url,
-                 named ? m->status.why + strlen(m->url) : ": ");
-            if (!named)
-                find_more(v, "%s", m->status.why);
-            advise(v, "start that member, or take it out of --upstream (it was asked from this machine)");
+            judge_member_that_fails(m, good > 0 ? DOCTOR_WARN : DOCTOR_FAIL, v);
         } else if (m->leader == 0) {
             find(v, DOCTOR_FAIL, "%s has no leader", m->url);
             advise(v, "most members of etcd must be up and reach each other");

@@ -211,6 +211,45 @@ static void what_a_tier_says_of_upstream_has_its_remedy(void **state)
     assert_trouble("fail upstream: the thread", "bug");
 }
 
+static void a_tier_that_has_just_lost_upstream_says_so(void **state)
+{
+    struct doctor_admin *a = &facts.admin;
+    (void)state;
+    a->endpoint[0] = '\0';
+    a->silent_ms = 1300;
+    SET(a->reason, "upstream http://etcd:2379: connection refused");
+    assert_trouble("warn upstream: no connection to upstream: upstream http://etcd:2379: connection refused; what it "
+                   "serves is 1.3 s old",
+                   "is upstream up");
+    a_failed_try(&facts.members[0].status, BELFRY_ERR_UNAVAILABLE, "connection refused");
+    facts.members[1].status = facts.members[0].status;
+    assert_int_equal(result_of(STEP_MEMBERS), DOCTOR_FAIL); /* the tier does not reach them either */
+    a->reason[0] = '\0';                                    /* an older tier */
+    a->silent_ms = UINT64_MAX;
+    assert_trouble("warn upstream: no connection to upstream: the tier connects again |", "is upstream up");
+}
+
+static void the_level_whose_link_is_broken_is_named(void **state)
+{
+    struct doctor_admin *a = &facts.admin;
+    (void)state;
+    SET(a->standing, "stale");
+    SET(a->reason, "upstream http://core-1:23790: etcdserver: no leader");
+    a->has_broken = true;
+    a->broken_level = 1;
+    a->broken_ms = 16900;
+    SET(a->broken_name, "core-1");
+    SET(a->broken_what, "core-1 cannot connect to etcd");
+    assert_trouble(
+        "fail upstream: core-1 cannot connect to etcd, for 16 s; this tier, 1 level below core-1, is stale |",
+        "run belfryctl doctor on core-1");
+    SET(a->standing, "ready");
+    assert_trouble("warn upstream: core-1 cannot connect to etcd", "doctor on core-1");
+    SET(a->standing, "stale");
+    a->broken_level = 0; /* our own link has more words */
+    assert_trouble("fail replica: the replica is stale: http://core-1:23790", "leader");
+}
+
 static void a_full_disk_comes_before_what_it_causes(void **state)
 {
     struct doctor_admin *a = &facts.admin;
@@ -312,6 +351,13 @@ static void members_and_versions_are_judged(void **state)
     assert_trouble("fail members: http://etcd-1:2379 has no leader", "most members");
     a_failed_try(&m->status, BELFRY_ERR_UNAVAILABLE, "connection refused");
     assert_trouble("warn members: http://etcd-1:2379 does not answer: connection refused", "start that member");
+    m->reached = true;
+    a_failed_try(&m->status, BELFRY_ERR_TIMEOUT, "http://etcd-1:2379: deadline exceeded");
+    assert_trouble("warn members: http://etcd-1:2379 is up, and cannot answer: deadline exceeded", "leader");
+    a_failed_try(&m->status, BELFRY_ERR_AUTH, "etcdserver: invalid auth token");
+    assert_trouble("warn members: http://etcd-1:2379 rejects the credentials that doctor has", "--user");
+    a_failed_try(&m->status, BELFRY_ERR_TLS, "certificate required");
+    assert_trouble("warn members: http://etcd-1:2379 and doctor agree on no TLS connection", "--cert");
     facts.members[0].status = m->status;
     assert_int_equal(result_of(STEP_MEMBERS), DOCTOR_SKIP); /* the tier is ready, so some member is up */
     facts.admin.asked = false;
@@ -362,8 +408,15 @@ static void resources_of_an_api_server_are_judged_instead_of_etcd(void **state)
     SET(a->resource_why, "widgets.demo is not followed yet: upstream does not have the resource");
     assert_non_null(strstr(first_trouble(), "fail resources: 1 of 3 are not ready: widgets.demo is not followed yet"));
     assert_non_null(strstr(first_trouble(), "check --follow"));
+    SET(a->resource, "pods");
     SET(a->resource_why, "pods is forbidden: User \"tier\" cannot list");
-    assert_non_null(strstr(first_trouble(), "service account"));
+    assert_non_null(strstr(first_trouble(), "service account get, list and watch of pods"));
+    SET(a->standing, "not ready"); /* the tier has no other resource */
+    a->n_ready = 0;
+    SET(a->reason, "pods: 403 Forbidden: pods is forbidden: User \"tier\" cannot list");
+    assert_non_null(strstr(first_trouble(), "fail upstream: the tier is not ready: pods: 403"));
+    assert_non_null(strstr(first_trouble(), "service account get, list and watch of pods"));
+    SET(a->standing, "ready");
     a->is_kube = false;
     facts.client.answer.err = BELFRY_OK;
     facts.members[0].status.err = BELFRY_OK;
@@ -381,6 +434,8 @@ int main(void)
         cmocka_unit_test_setup(a_certificate_is_soon_over_by_the_measure_of_its_life, begin_well),
         cmocka_unit_test_setup(a_tier_that_is_not_asked_is_skipped_with_all_its_steps, begin_well),
         cmocka_unit_test_setup(what_a_tier_says_of_upstream_has_its_remedy, begin_well),
+        cmocka_unit_test_setup(a_tier_that_has_just_lost_upstream_says_so, begin_well),
+        cmocka_unit_test_setup(the_level_whose_link_is_broken_is_named, begin_well),
         cmocka_unit_test_setup(a_full_disk_comes_before_what_it_causes, begin_well),
         cmocka_unit_test_setup(each_level_is_judged_and_the_first_counts, begin_well),
         cmocka_unit_test_setup(a_clock_is_judged_by_what_is_sure, begin_well),
