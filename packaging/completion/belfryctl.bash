@@ -11,7 +11,7 @@ _belfryctl()
     local command='' i
     for ((i = 1; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
-        --endpoints|--user|--password|--password-file|--cacert|--cert|--key|--server-name|--dial-timeout|--command-timeout|--keepalive-time|--keepalive-timeout|--max-message|--write-out|-w|--output|--rev|--limit|--consistency|--order|--sort-by|--min-mod-rev|--max-mod-rev|--min-create-rev|--max-create-rev|--lease|--page-bytes|--admin|--wait|--upstream|--write-key|--interval|--sort|--group|--filter|--server|--name|--namespace|--token|--token-file|--certificate-authority|--client-certificate|--client-key|--reference|--kube|--for|--watchers|--history|--max-lag|--write|--write-prefix) [[ ${COMP_WORDS[++i]} != = ]] || ((i++)) ;;
+        --endpoints|--user|--password|--password-file|--cacert|--cert|--key|--server-name|--dial-timeout|--command-timeout|--keepalive-time|--keepalive-timeout|--max-message|--write-out|-w|--output|--rev|--limit|--consistency|--order|--sort-by|--min-mod-rev|--max-mod-rev|--min-create-rev|--max-create-rev|--lease|--page-bytes|--admin|--wait|--upstream|--write-key|--interval|--sort|--group|--filter|--server|--name|--namespace|--token|--token-file|--certificate-authority|--client-certificate|--client-key|--reference|--reference-user|--reference-password-file|--reference-cacert|--reference-cert|--reference-key|--reference-server-name|--kube|--for|--watchers|--history|--max-lag|--write|--write-prefix) [[ ${COMP_WORDS[++i]} != = ]] || ((i++)) ;;
         get|put|del|txn|watch|follow|lease|member|status|top|tree|health|doctor|verify|kube|completion|help|version)
             command=${COMP_WORDS[i]}
             break
@@ -33,7 +33,7 @@ _belfryctl()
     tree) flags='--admin' words='' ;;
     health) flags='--admin --ready --wait' words='' ;;
     doctor) flags='--prefix --from-key --admin --upstream --write-key' words='' ;;
-    verify) flags='--token --token-file --reference --kube --prefix --from-key --for --watchers --history --max-lag --write --write-prefix' words='' ;;
+    verify) flags='--token --token-file --reference --reference-user --reference-password-file --reference-cacert --reference-cert --reference-key --reference-server-name --kube --prefix --from-key --for --watchers --history --max-lag --write --write-prefix' words='' ;;
     kube) flags='--server --name --namespace --token --token-file --certificate-authority --client-certificate --client-key' words='config' ;;
     completion) flags='' words='bash zsh fish' ;;
     help) flags='' words='get put del txn watch follow lease member status top tree health doctor verify kube completion version' ;;
@@ -47,8 +47,8 @@ _belfryctl()
     --sort-by) words='create key modify value version' ;;
     --sort) words='lag sent age cpu memory calls connections' ;;
     --group) words='range peer state' ;;
-    --password-file|--cacert|--cert|--key|--token-file|--certificate-authority|--client-certificate|--client-key) what=-f ;;
-    --endpoints|--user|--password|--server-name|--dial-timeout|--command-timeout|--keepalive-time|--keepalive-timeout|--max-message|--rev|--limit|--min-mod-rev|--max-mod-rev|--min-create-rev|--max-create-rev|--lease|--page-bytes|--admin|--wait|--upstream|--write-key|--interval|--filter|--server|--name|--namespace|--token|--reference|--kube|--for|--watchers|--history|--max-lag|--write|--write-prefix) return ;;
+    --password-file|--cacert|--cert|--key|--token-file|--certificate-authority|--client-certificate|--client-key|--reference-password-file|--reference-cacert|--reference-cert|--reference-key) what=-f ;;
+    --endpoints|--user|--password|--server-name|--dial-timeout|--command-timeout|--keepalive-time|--keepalive-timeout|--max-message|--rev|--limit|--min-mod-rev|--max-mod-rev|--min-create-rev|--max-create-rev|--lease|--page-bytes|--admin|--wait|--upstream|--write-key|--interval|--filter|--server|--name|--namespace|--token|--reference|--reference-user|--reference-server-name|--kube|--for|--watchers|--history|--max-lag|--write|--write-prefix) return ;;
     *)
         [[ $cur != -* ]] || words="$flags --endpoints --user --password --password-file --cacert --cert --key --server-name --insecure-skip-tls-verify --insecure-transport --dial-timeout --command-timeout --keepalive-time --keepalive-timeout --hasleader --max-message --write-out --output --hex --debug --help"
         ;;

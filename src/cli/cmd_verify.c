@@ -12,6 +12,7 @@
 #include "cli/one_call.h"
 #include "cli/out/form.h"
 #include "cli/out/out.h"
+#include "cli/password.h"
 #include "cli/range_args.h"
 #include "cli/verify/verify_kube.h"
 #include "cli/verify/verify_line.h"
@@ -36,6 +37,7 @@ enum phase { STARTING, RUNNING, SETTLING, OVER };
 
 struct run {
     const struct flags *flags;
+    struct flags at_reference; /* the same, with the credentials for the reference; it owns nothing */
     enum phase phase;
     int64_t began_us, turn_us, line_us, tick_us;
     int64_t held_up_us;            /* the longest turn */
@@ -368,9 +370,31 @@ static enum exit_code open_session(const struct flags *flags, const char *endpoi
     return code;
 }
 
+/* The flags by which the reference is asked: what was given for it alone stands for what is for both sides. */
+static void choose_credentials(const struct flags *flags, struct flags *out)
+{
+    static const enum flag pairs[][2] = {
+        {FLAG_REFERENCE_USER, FLAG_USER},     {FLAG_REFERENCE_PASSWORD_FILE, FLAG_PASSWORD_FILE},
+        {FLAG_REFERENCE_CACERT, FLAG_CACERT}, {FLAG_REFERENCE_CERT, FLAG_CERT},
+        {FLAG_REFERENCE_KEY, FLAG_KEY},       {FLAG_REFERENCE_SERVER_NAME, FLAG_SERVER_NAME},
+    };
+    *out = *flags;
+    if (flags_given(flags, FLAG_REFERENCE_USER)) /* the password is another user's */
+        for (size_t i = 0; i < 2; i++) {
+            enum flag other = i == 0 ? FLAG_PASSWORD : FLAG_PASSWORD_FILE;
+            out->value[other] = NULL;
+            out->source[other] = FROM_DEFAULT;
+        }
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
+        if (flags_given(flags, pairs[i][0])) {
+            out->value[pairs[i][1]] = flags->value[pairs[i][0]];
+            out->source[pairs[i][1]] = flags->source[pairs[i][0]];
+        }
+}
+
 static enum exit_code open_sessions(struct run *run)
 {
-    enum exit_code code = open_session(run->flags, run->flags->value[FLAG_REFERENCE], &run->reference_session);
+    enum exit_code code = open_session(&run->at_reference, run->flags->value[FLAG_REFERENCE], &run->reference_session);
     size_t n_lines = 1 + run->n_watchers / 2;
     while (code == EXIT_DONE && run->n_lines < n_lines) {
         struct verify_line *line = &run->lines[run->n_lines];
@@ -456,6 +480,10 @@ static const char *check_common_flags(const struct flags *flags, const char *tie
         return "--watchers: from 1 to 64";
     if (flags_ms(flags, FLAG_MAX_LAG) < 1000)
         return "--max-lag: at least 1s";
+    if (flags_given(flags, FLAG_REFERENCE_CERT) != flags_given(flags, FLAG_REFERENCE_KEY))
+        return "--reference-cert and --reference-key: give both or neither";
+    if (flags_given(flags, FLAG_REFERENCE_PASSWORD_FILE) && !flags_given(flags, FLAG_REFERENCE_USER))
+        return "--reference-password-file is for --reference-user";
     return NULL;
 }
 
@@ -500,12 +528,26 @@ static const char *check_kube_flags(const struct flags *flags, const struct veri
         return "--kube: group, version and plural, as in v1/pods or apps/v1/deployments";
     if (flags->n_args > 0 || flags_number(flags, FLAG_WRITE) > 0)
         return "--kube compares a resource: there is no KEY, and nothing is written";
+    if (flags_given(flags, FLAG_REFERENCE_USER))
+        return "--reference-user is for etcd: an API server knows tokens and certificates";
     if (opts->access.token != NULL && opts->access.token_file != NULL)
         return "--token and --token-file exclude each other: choose one";
     return NULL;
 }
 
-static enum exit_code verify_kube(const struct flags *flags, struct verify_report *report)
+static struct verify_kube_access access_of(const struct flags *flags)
+{
+    return (struct verify_kube_access){.cacert = flags->value[FLAG_CACERT],
+                                       .cert = flags->value[FLAG_CERT],
+                                       .key = flags->value[FLAG_KEY],
+                                       .server_name = flags->value[FLAG_SERVER_NAME],
+                                       .token = flags->value[FLAG_TOKEN],
+                                       .token_file = flags->value[FLAG_TOKEN_FILE],
+                                       .skips_verify = flags_on(flags, FLAG_INSECURE_SKIP_TLS_VERIFY)};
+}
+
+static enum exit_code verify_kube(const struct flags *flags, const struct flags *at_reference,
+                                  struct verify_report *report)
 {
     char group_version[128], why[VERIFY_WHY], *plural;
     int err;
@@ -516,13 +558,8 @@ static enum exit_code verify_kube(const struct flags *flags, struct verify_repor
     struct verify_kube_opts opts = {.reference = flags->value[FLAG_REFERENCE],
                                     .tier = flags_given(flags, FLAG_ENDPOINTS) ? flags->value[FLAG_ENDPOINTS]
                                                                                : "http://" TIER,
-                                    .access = {.cacert = flags->value[FLAG_CACERT],
-                                               .cert = flags->value[FLAG_CERT],
-                                               .key = flags->value[FLAG_KEY],
-                                               .server_name = flags->value[FLAG_SERVER_NAME],
-                                               .token = flags->value[FLAG_TOKEN],
-                                               .token_file = flags->value[FLAG_TOKEN_FILE],
-                                               .skips_verify = flags_on(flags, FLAG_INSECURE_SKIP_TLS_VERIFY)},
+                                    .access = access_of(flags),
+                                    .at_reference = access_of(at_reference),
                                     .group_version = group_version,
                                     .plural = plural,
                                     .for_us = flags_ms(flags, FLAG_FOR) * 1000,
@@ -545,21 +582,26 @@ static enum exit_code verify_kube(const struct flags *flags, struct verify_repor
 enum exit_code cmd_verify(const struct flags *flags)
 {
     static struct run run; /* of some size, and there is one */
-    char why[FLAGS_WHY] = "";
+    char why[FLAGS_WHY] = "", password[PASSWORD_MAX];
     run = (struct run){.flags = flags, .n_watchers = (size_t)flags_number(flags, FLAG_WATCHERS)};
     run.report = (struct verify_report){.out = stdout, .terminal = isatty(STDOUT_FILENO) == 1};
     if (form_choose(flags, run.report.terminal, &run.report.form, why) != BELFRY_OK ||
         choose_range(flags, &run.env.range, why) != BELFRY_OK ||
         form_refuse_etcds(run.report.form, "verify", why) != BELFRY_OK)
         return report_usage(why);
+    choose_credentials(flags, &run.at_reference);
     if (flags->value[FLAG_KUBE] != NULL)
-        return verify_kube(flags, &run.report);
+        return verify_kube(flags, &run.at_reference, &run.report);
     const char *wrong = check_flags(flags, &run.env.range);
     if (wrong != NULL)
         return report_usage(wrong);
+    if (password_complete(&run.at_reference, password, why) != BELFRY_OK)
+        return report_usage("--reference-user has no password: give --reference-password-file FILE");
     run.env.history = flags_number(flags, FLAG_HISTORY);
     run.env.max_lag_us = flags_ms(flags, FLAG_MAX_LAG) * 1000;
     run.env.rng.state = (uint64_t)verify_now_us() ^ (uint64_t)getpid() << 32;
     verify_range_text(&run.env.range, run.range);
-    return verify(&run);
+    enum exit_code code = verify(&run);
+    explicit_bzero(password, sizeof(password));
+    return code;
 }

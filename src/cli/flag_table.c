@@ -234,15 +234,17 @@ const struct belfry_opt_command command_rows[N_COMMANDS] = {
                      "are found, the first 20 in full; then how many events were checked, and how much\n"
                      "later they came. Ctrl-C ends it early. Exit code 1 on any violation, 0 when\n"
                      "there is none, 3 when a side cannot be reached. User, password and certificates\n"
-                     "are the same for both sides. Nothing is written unless --write is given; what it\n"
-                     "writes is deleted at the end.",
+                     "are for both sides; those of --reference-user, --reference-cert and so on are for\n"
+                     "the reference. Nothing is written unless --write is given; what it writes is\n"
+                     "deleted at the end.",
             .more =
                 "--kube: the tier follows a Kubernetes API server, and --reference is that server. Every event of\n"
                 "the resource is compared, and in the end what both list. --endpoints is the tier's URL; --token\n"
                 "or --token-file logs in at both, with rights to list and watch the resource.\n"
                 "\n"
-                "One side may speak TLS (https://) and the other not. If both do and are signed by different\n"
-                "authorities, --cacert takes a file with the certificates of both.\n"
+                "One side may speak TLS (https://) and the other not. If they have different authorities, users or\n"
+                "client certificates, --cacert, --user, --cert and --key are for the tier, and --reference-cacert,\n"
+                "--reference-user, --reference-cert and --reference-key for the reference.\n"
                 "\n"
                 "What is checked, by the names that are printed: filter, ordered, unique, atomic, bookmarkable,\n"
                 "resumable, is_create, reliable and prev_kv are what etcd promises of a watch. progress: it runs\n"
@@ -273,6 +275,9 @@ const struct belfry_opt_command command_rows[N_COMMANDS] = {
                 "on it can be blamed for it.",
             .example = "belfryctl verify --reference http://10.0.0.1:2379 --endpoints http://10.0.0.7:23790\n"
                        "belfryctl verify --reference etcd:2379 --endpoints belfry:23790 --prefix /registry/ --for 1h\n"
+                       "belfryctl verify --reference https://etcd:2379 --reference-cacert etcd-ca.pem \\\n"
+                       "    --reference-cert me.pem --reference-key me.key \\\n"
+                       "    --endpoints https://belfry:23790 --cacert ca.pem --user me --password-file pass\n"
                        "belfryctl verify --reference etcd:2379 --endpoints belfry:23790 \\\n"
                        "    --write 100 --write-prefix /tmp/verify/ --for 1m --output json",
         },
@@ -468,6 +473,18 @@ static const struct belfry_opt_row flag_rows[] = {
 
     {FLAG_REFERENCE, "reference", TEXT("URL,..."), .on = ON(CMD_VERIFY),
      .help = "endpoints of the etcd that is believed; --kube: URL of the API server"},
+    {FLAG_REFERENCE_USER, "reference-user", TEXT("NAME[:PASSWORD]"), .on = ON(CMD_VERIFY),
+     .help = "log in at the reference as this user instead of --user"},
+    {FLAG_REFERENCE_PASSWORD_FILE, "reference-password-file", TEXT("FILE"), .on = ON(CMD_VERIFY),
+     .help = "the file whose first line is the password of --reference-user"},
+    {FLAG_REFERENCE_CACERT, "reference-cacert", TEXT("FILE"), .on = ON(CMD_VERIFY),
+     .help = "trust a reference signed by these authorities, instead of --cacert (PEM)"},
+    {FLAG_REFERENCE_CERT, "reference-cert", TEXT("FILE"), .on = ON(CMD_VERIFY),
+     .help = "present this certificate to the reference instead of --cert (PEM)"},
+    {FLAG_REFERENCE_KEY, "reference-key", TEXT("FILE"), .on = ON(CMD_VERIFY),
+     .help = "the private key of --reference-cert (PEM)"},
+    {FLAG_REFERENCE_SERVER_NAME, "reference-server-name", TEXT("NAME"), .on = ON(CMD_VERIFY),
+     .help = "the name in the reference's certificate, instead of --server-name"},
     {FLAG_KUBE, "kube", TEXT("RESOURCE"), .on = ON(CMD_VERIFY),
      .help = "compare a resource with an API server: v1/pods, apps/v1/deployments"},
     {FLAG_PREFIX, "prefix", BOOL, .on = ON(CMD_VERIFY),

@@ -341,6 +341,43 @@ def test_one_side_may_speak_tls_and_the_other_not(make_cluster, make_tier, tmp_p
     assert said["events"] > 5, said
 
 
+def test_each_side_may_have_credentials_of_its_own(make_cluster, make_tier, tmp_path):
+    """etcd wants its own client certificates, and the tier has another authority and wants none."""
+    at_etcd, at_tier = Certs(tmp_path / "etcd", client_auth=True), Certs(tmp_path / "tier")
+    cluster, port = make_cluster(tls=at_etcd), free_port()
+    make_tier(cluster, "--upstream-cacert", at_etcd.path("ca.pem"), "--upstream-cert", at_etcd.path("client.pem"),
+              "--upstream-key", at_etcd.path("client.key"),
+              listen=[f"https://127.0.0.1:{port},cert={at_tier.path('server.pem')},key={at_tier.path('server.key')},rights=open"])
+    reference = ["--reference-cacert", at_etcd.path("ca.pem"), "--reference-cert", at_etcd.path("client.pem"),
+                 "--reference-key", at_etcd.path("client.key")]
+    code, said = Verify(cluster.endpoints, f"https://127.0.0.1:{port}", "--cacert", at_tier.path("ca.pem"), *reference,
+                        "--write", "100", "--write-prefix", "/own/", "--for", "1s").result()
+    assert_clean(code, said)
+    assert said["events"] > 5, said
+
+
+def test_each_side_may_have_a_user_of_its_own(make_cluster, make_tier, tmp_path):
+    cluster = make_cluster()
+    enable_auth(cluster)
+    password = tmp_path / "password"
+    password.write_text(ROOT[1] + "\n")
+    password.chmod(0o600)
+    root = [ROOT[0], str(password)]
+    tier = make_tier(cluster, "--upstream-user", root[0], "--upstream-password-file", root[1], rights="upstream")
+    own = ["--reference-user", root[0], "--reference-password-file", root[1]]
+    code, said = Verify(cluster.endpoints, tier.url, "--prefix", "/a/", "--user", ":".join(READER), *own, "--write", "100",
+                        "--write-prefix", "/a/own/", "--for", "1s", "--command-timeout", "30s").result()  # READER may not write
+    assert_clean(code, said)
+    assert said["events"] > 5, said
+
+
+@pytest.mark.parametrize("args", [["--reference-cert", "a"], ["--reference-password-file", "a"], ["--reference-user", "a"],
+                                  ["--kube", "v1/pods", "--reference-user", "a:b"]], ids=" ".join)
+def test_credentials_for_the_reference_are_checked(args):
+    done = procs.run([binary("belfryctl"), "verify", "--reference", "http://127.0.0.1:1", *args], check=False, stdin=subprocess.DEVNULL)
+    assert done.returncode == 2 and done.stdout == b"" and b"--reference-" in done.stderr, done
+
+
 def test_another_cluster_is_not_verified(pair, make_cluster):
     other = make_cluster(token="other")
     code, out, err = Verify(pair.cluster.endpoints, other.endpoints, "--for", "1s").end()

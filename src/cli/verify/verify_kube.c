@@ -322,9 +322,9 @@ static void take_turn(struct kube_run *run, int64_t now_us)
 
 /* ---- the whole ---- */
 
-static int open_kube(struct kube_run *run, const char *server, struct belfry_kube **out)
+static int open_kube(struct kube_run *run, const char *server, const struct verify_kube_access *access,
+                     struct belfry_kube **out)
 {
-    const struct verify_kube_access *access = &run->opts->access;
     const struct {
         const char *name, *value;
     } rows[] = {{"server", server},
@@ -362,9 +362,9 @@ static enum belfry_err set_up(struct kube_run *run)
     if (err == BELFRY_OK)
         err = (enum belfry_err)belfry_open(NULL, NULL, &run->b);
     if (err == BELFRY_OK)
-        err = (enum belfry_err)open_kube(run, opts->reference, &run->reference);
+        err = (enum belfry_err)open_kube(run, opts->reference, &opts->at_reference, &run->reference);
     if (err == BELFRY_OK)
-        err = (enum belfry_err)open_kube(run, opts->tier, &run->tier);
+        err = (enum belfry_err)open_kube(run, opts->tier, &opts->access, &run->tier);
     struct belfry_resource resource = belfry_resource(opts->group_version, opts->plural, NULL);
     run->side = (struct verify_kube_side){
         .kube = run->reference, .resource = resource, .events = &reference_events, .user = run};

@@ -15,15 +15,15 @@
 
 #define VERIFY_KUBE_WATCHERS 64
 
-/* For both sides; NULL: not given. As the options of belfry_kube_open() with these names. */
+/* NULL: not given. As the options of belfry_kube_open() with these names. */
 struct verify_kube_access {
     const char *cacert, *cert, *key, *server_name, *token, *token_file;
     bool skips_verify;
 };
 
 struct verify_kube_opts {
-    const char *reference, *tier; /* URLs */
-    struct verify_kube_access access;
+    const char *reference, *tier;                   /* URLs */
+    struct verify_kube_access access, at_reference; /* for the tier, for the reference */
     const char *group_version, *plural;
     int64_t for_us, max_lag_us; /* for_us 0: until interrupted */
     size_t n_watchers;
