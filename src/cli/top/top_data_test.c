@@ -210,6 +210,7 @@ static void screen_shows_what_was_read(void **state)
 static void selectors_are_shown_as_kubectl_takes_them(void **state)
 {
     static const char *const rows[][2] = {
+        {"", "pods -A\n"},
         {"labelSelector=app=web", "pods -A -l app=web\n"},
         {"fieldSelector=a.b=c", "pods -A --field-selector a.b=c\n"},
         {"labelSelector=a=b&fieldSelector=c=d", "pods -A -l a=b --field-selector c=d\n"},
@@ -217,7 +218,7 @@ static void selectors_are_shown_as_kubectl_takes_them(void **state)
     struct top_view view = {.sort = "", .line_end = "\n"};
     char json[512];
     (void)state;
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         snprintf(json, sizeof(json),
                  "{\"revision\":5,\"watchers\":1,\"matched\":1,\"rows\":[{\"lag\":0,\"state\":\"synced\",\"dialect\":"
                  "\"kube\",\"range\":\"pods -A\",\"selector\":\"%s\",\"key\":\"/pods/\",\"prefix\":true}]}\n",

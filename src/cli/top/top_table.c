@@ -127,7 +127,7 @@ static void write_row(FILE *out, const struct layout *layout, const struct top_r
     top_text_number((uint64_t)row->lag, lag);
     top_text_age(row->age_ms, age);
     human_size((int64_t)row->sent_bytes, sent);
-    if (row->selector[0] != '\0')
+    if (row->resource[0] != '\0')
         kube_range(row, range, sizeof(range));
     else if (row->is_span)
         snprintf(range, sizeof(range), "[%.400s, %.400s)", row->key, row->range_end);

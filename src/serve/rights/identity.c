@@ -26,6 +26,52 @@ static uint32_t tag_of(struct belfry_bytes token)
     return (uint32_t)belfry_hash(tag_key, token) & 0xffffff;
 }
 
+/* ---- names of tokens ---- */
+
+#define NAME_BYTES IDENTITY_SHOWN /* of a name that are kept: more than are shown, so a cut name is shown as one */
+
+/* A name is where the hash of its token says: one that was there before goes. Process-wide, as the tags are: a worker
+ * shows what another has learned. */
+static struct {
+    uint64_t hash; /* 0: free */
+    size_t len;
+    char name[NAME_BYTES];
+} names[IDENTITY_NAMES];
+static pthread_mutex_t names_mu = PTHREAD_MUTEX_INITIALIZER;
+
+static uint64_t name_hash(struct belfry_bytes token)
+{
+    pthread_once(&tag_key_once, make_tag_key);
+    uint64_t hash = belfry_hash(tag_key, token);
+    return hash != 0 ? hash : 1;
+}
+
+void identity_learn(struct belfry_bytes token, struct belfry_bytes name)
+{
+    uint64_t hash = name_hash(token), at = (hash >> 32) % IDENTITY_NAMES;
+    size_t len = name.len < NAME_BYTES ? name.len : NAME_BYTES;
+    pthread_mutex_lock(&names_mu);
+    names[at].hash = hash;
+    names[at].len = len;
+    if (len > 0)
+        memcpy(names[at].name, name.data, len);
+    pthread_mutex_unlock(&names_mu);
+}
+
+/* The length of the name; 0: it is not known. */
+static size_t find_name(struct belfry_bytes token, char out[NAME_BYTES])
+{
+    uint64_t hash = name_hash(token), at = (hash >> 32) % IDENTITY_NAMES;
+    size_t len = 0;
+    pthread_mutex_lock(&names_mu);
+    if (names[at].hash == hash) {
+        len = names[at].len;
+        memcpy(out, names[at].name, len);
+    }
+    pthread_mutex_unlock(&names_mu);
+    return len;
+}
+
 /* ---- reading ---- */
 
 struct identity identity_of_token(enum identity_field field, struct belfry_bytes token)
@@ -209,8 +255,9 @@ static void show_name(struct belfry_bytes name, char *out, size_t room)
 
 void identity_show(const struct identity *identity, char out[IDENTITY_SHOWN])
 {
-    static const char cert[] = "cert:";
-    size_t prefix = sizeof(cert) - 1;
+    static const char cert[] = "cert:", user[] = "user:";
+    size_t prefix = sizeof(cert) - 1, len;
+    char name[NAME_BYTES];
     switch (identity->kind) {
     case IDENTITY_NONE:
         snprintf(out, IDENTITY_SHOWN, "none");
@@ -220,6 +267,12 @@ void identity_show(const struct identity *identity, char out[IDENTITY_SHOWN])
         show_name(identity->text, out + prefix, IDENTITY_SHOWN - prefix);
         return;
     case IDENTITY_TOKEN:
+        len = identity->accepted ? find_name(identity->text, name) : 0;
+        if (len > 0) {
+            memcpy(out, user, prefix);
+            show_name(belfry_bytes_of(name, len), out + prefix, IDENTITY_SHOWN - prefix);
+            return;
+        }
         snprintf(out, IDENTITY_SHOWN, "%s:%06x", identity->accepted ? "token" : "claim", (unsigned)identity->tag);
         return;
     }

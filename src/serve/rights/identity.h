@@ -23,9 +23,10 @@
  * several; for Kubernetes the bearer of `authorization`.
  *
  * Logs and people see identity_show(). It never shows a token: the tag is a keyed hash of it, and the key is random for
- * each process.
+ * each process. A token whose user upstream has named (identity_learn()) is shown by that name.
  *
  * Thread: any. Plain data; `text` is lent, or packed into the owner's allocation.
+ * Memory: IDENTITY_NAMES learned names of the process, some 650 KB that are touched as they are learned.
  */
 #ifndef BELFRY_SERVE_RIGHTS_IDENTITY_H
 #define BELFRY_SERVE_RIGHTS_IDENTITY_H
@@ -76,7 +77,12 @@ struct identity identity_pack(char **to, const struct identity *identity);
 /* Would upstream give the same answers to both? */
 bool identity_same(const struct identity *a, const struct identity *b);
 
-/* "cert:NAME", "token:3f9a1c", "claim:3f9a1c" (a token that upstream has not accepted), "none". In a name, blanks,
+/* Upstream says that this token is of the user `name`. The newest names are kept; for people only, never for rights. */
+#define IDENTITY_NAMES 4096
+void identity_learn(struct belfry_bytes token, struct belfry_bytes name);
+
+/* "cert:NAME", "user:NAME" (of a token that upstream has accepted and named), "token:3f9a1c", "claim:3f9a1c" (a token
+ * that upstream has not accepted), "none". In a name, blanks,
  * control characters, quotes, backslashes and % are written as %XX. A long name ends in "...". */
 #define IDENTITY_SHOWN 144
 void identity_show(const struct identity *identity, char out[IDENTITY_SHOWN]);

@@ -227,6 +227,31 @@ static void token_is_shown_by_a_tag_and_as_a_claim_until_it_is_accepted(void **s
     assert_int_not_equal(a.tag, other.tag); /* fails once in 16 million runs */
 }
 
+static void token_whose_user_upstream_has_named_is_shown_by_that_name(void **state)
+{
+    (void)state;
+    struct identity a = identity_of_token(IDENTITY_FIELD_AUTHORIZATION, belfry_bytes_str("named.1"));
+    char expected[IDENTITY_SHOWN], text[300], shown[IDENTITY_SHOWN];
+    identity_learn(belfry_bytes_str("named.1"), belfry_bytes_str("alice"));
+    snprintf(expected, sizeof(expected), "claim:%06x", (unsigned)a.tag);
+    assert_shown(&a, expected); /* whoever it was: this request has not been judged yet */
+    a.accepted = true;
+    assert_shown(&a, "user:alice");
+    identity_learn(belfry_bytes_str("named.1"), belfry_bytes_str("a b"));
+    assert_shown(&a, "user:a%20b");
+    memset(text, 'x', sizeof(text));
+    identity_learn(belfry_bytes_str("named.1"), belfry_bytes_of(text, sizeof(text)));
+    identity_show(&a, shown);
+    assert_string_equal(shown + strlen(shown) - 4, "x...");
+    for (unsigned i = 0; i < 4 * IDENTITY_NAMES; i++) { /* the table is bounded: others take its place */
+        int len = snprintf(text, sizeof(text), "other.%u", i);
+        identity_learn(belfry_bytes_of(text, (size_t)len), belfry_bytes_str("bob"));
+    }
+    struct identity last = identity_of_token(IDENTITY_FIELD_TOKEN, belfry_bytes_of(text, strlen(text)));
+    last.accepted = true;
+    assert_shown(&last, "user:bob");
+}
+
 static void same_is_what_upstream_answers_alike(void **state)
 {
     (void)state;
@@ -297,6 +322,7 @@ int main(void)
         cmocka_unit_test(user_beside_another_or_a_token_is_refused),
         cmocka_unit_test(certificate_does_not_count_beside_grpcgateway_accept),
         cmocka_unit_test(token_is_shown_by_a_tag_and_as_a_claim_until_it_is_accepted),
+        cmocka_unit_test(token_whose_user_upstream_has_named_is_shown_by_that_name),
         cmocka_unit_test(same_is_what_upstream_answers_alike),
         cmocka_unit_test(name_cannot_forge_a_line_of_the_log),
         cmocka_unit_test(long_name_is_cut_between_its_characters),

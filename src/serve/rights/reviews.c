@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/owner.h"
+#include "serve/rights/identity.h"
 #include "serve/rights/permit.h"
 #include "serve/rights/review_post.h"
 #include "serve/rights/review_text.h"
@@ -483,6 +484,7 @@ static void review_slot_take_user(struct review_slot *slot, const struct review_
     switch (says) {
     case REVIEW_YES:
         review_users_keep(reviews->users, token, &call->user, slot->posted_ms, now);
+        identity_learn(token, belfry_buf_bytes(&call->user.name));
         call->has_user = true;
         slot->state = SLOT_FREE;
         review_call_go_on(call);
