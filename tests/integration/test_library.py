@@ -1,5 +1,6 @@
 """docs/library.md: its programs do what the page says."""
 import os
+import re
 import signal
 import subprocess
 
@@ -7,7 +8,7 @@ import pytest
 
 import procs
 from client import BIN
-from doc_programs import ROOT, Program
+from doc_programs import LIBRARIES, ROOT, Program
 
 
 def url(cluster):
@@ -109,6 +110,22 @@ def test_static_program_runs(cluster, tmp_path):
                            stderr=subprocess.STDOUT)
         program.wait_for("put /services/before")
         procs.end(proc)
+
+
+def test_cmake_of_the_page_finds_the_library_and_builds(tmp_path):
+    """The block of the page, to the letter, against what this build installs."""
+    with open(os.path.join(ROOT, "docs", "library.md")) as f:
+        block = re.search(r"^```cmake\n(.*?)^```$", f.read(), re.M | re.S)[1]
+    prefix, source = tmp_path / "prefix", tmp_path / "source"
+    source.mkdir()
+    procs.run(["cmake", "--install", os.path.dirname(LIBRARIES), "--prefix", prefix])
+    procs.run(["/usr/bin/python3", os.path.join(ROOT, "tools", "doc-programs"), tmp_path / "doc", os.path.join(ROOT, "docs", "library.md")])
+    find, link = block.splitlines()
+    (source / "prog.c").write_text((tmp_path / "doc" / "follow.c").read_text())
+    (source / "CMakeLists.txt").write_text(f"cmake_minimum_required(VERSION 3.18)\nproject(prog C)\n{find}\nadd_executable(prog prog.c)\n{link}\n")
+    procs.run(["cmake", "-S", source, "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={prefix}"])
+    procs.run(["cmake", "--build", tmp_path / "build"], timeout=120)
+    assert (tmp_path / "build" / "prog").exists()
 
 
 def test_example_of_the_manual_page_is_the_first_program():

@@ -9,6 +9,7 @@ import time
 
 import debian
 import needs
+import pages
 import procs
 import pytest
 
@@ -17,13 +18,13 @@ LOOK_S = 60  # how long one looks again at a file that is still being written
 
 
 def steps(text):
-    """(command, the lines printed under it) of a page."""
+    """(command, the lines printed under it) of a page: one command per line of its blocks."""
     found = []
-    for line in re.findall(r"^    (.*)$", text, re.M):
-        if line.startswith("$ "):
-            found.append((line[2:], []))
-        elif found and not re.match(r"(belfryctl|apt-get) ", line):  # those without $ are for later
-            found[-1][1].append(line)
+    for block in pages.blocks(text):
+        if not block.is_run():
+            continue
+        found += [(line, []) for line in block.text.splitlines()]
+        found[-1] = (found[-1][0], block.printed or [])
     return found
 
 
