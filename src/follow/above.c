@@ -85,8 +85,8 @@ static void above_on_closed(struct belfry_grpc_call *call, const struct belfry_g
 
 static const struct belfry_grpc_events call_events = {.message = above_on_message, .closed = above_on_closed};
 
-/* The connection that carries the live stream, or that of a stream which is not served (yet); NULL: there is none, or the
- * link has replaced it. */
+/* The connection that carries the live stream, or that of a stream which is not served (yet); NULL: there is none, or
+ * the link has replaced it. */
 static struct belfry_carrier *above_conn(struct above *above)
 {
     const char *endpoint = belfry_stream_endpoint(above->stream);

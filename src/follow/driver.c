@@ -230,11 +230,11 @@ static void driver_mind_silence(struct driver *driver, const char *why)
 static enum about_trouble driver_about_trouble(const struct driver *driver)
 {
     static const enum about_trouble as[DRIVER_TROUBLES] = {
-        [DRIVER_FINE] = ABOUT_NO_TROUBLE,   [DRIVER_GAVE_UP] = ABOUT_CIRCLE,
-        [DRIVER_TOO_OLD] = ABOUT_TOO_OLD,   [DRIVER_LOG_IN] = ABOUT_REFUSED,
-        [DRIVER_REFUSED] = ABOUT_REFUSED,   [DRIVER_UNREACHABLE] = ABOUT_UNREACHABLE,
-        [DRIVER_DISK] = ABOUT_DISK,         [DRIVER_WORKING] = ABOUT_CATCHING_UP,
-        [DRIVER_SILENT] = ABOUT_SILENT,     [DRIVER_ABSENT] = ABOUT_REFUSED,
+        [DRIVER_FINE] = ABOUT_NO_TROUBLE, [DRIVER_GAVE_UP] = ABOUT_CIRCLE,
+        [DRIVER_TOO_OLD] = ABOUT_TOO_OLD, [DRIVER_LOG_IN] = ABOUT_REFUSED,
+        [DRIVER_REFUSED] = ABOUT_REFUSED, [DRIVER_UNREACHABLE] = ABOUT_UNREACHABLE,
+        [DRIVER_DISK] = ABOUT_DISK,       [DRIVER_WORKING] = ABOUT_CATCHING_UP,
+        [DRIVER_SILENT] = ABOUT_SILENT,   [DRIVER_ABSENT] = ABOUT_REFUSED,
     };
     struct driver_status status;
     driver_status(driver, &status);

@@ -47,6 +47,12 @@ __attribute__((format(printf, 2, 3))) static void find_more(struct doctor_verdic
     va_end(args);
 }
 
+/* A value that a server did not tell. */
+static const char *known(const char *text)
+{
+    return text[0] != '\0' ? text : "?";
+}
+
 static double ms(uint64_t us)
 {
     return (double)us / 1000;
@@ -82,7 +88,7 @@ static void judge_name(const struct doctor_facts *facts, struct doctor_verdict *
         if (strcmp(r->endpoint.host, r->address) == 0)
             find_more(v, "an address");
         else
-            find_more(v, "%s (%.1f ms)", r->address, ms(r->name.took_us));
+            find_more(v, "%s (%.1f ms)", known(r->address), ms(r->name.took_us));
     }
 }
 
@@ -95,11 +101,11 @@ static void judge_connect(const struct doctor_facts *facts, struct doctor_verdic
         if (r->connect.err != BELFRY_OK) {
             find(v, bad_endpoint(facts), "%s: %s", r->endpoint.url, r->connect.why);
             if (r->endpoint.is_unix)
-                advise(v, "does a belfryd listen there, and may this user connect? systemctl status belfryd");
+                advise(v, "does a belfryd listen there, and may this user connect? See systemctl status belfryd");
             else
                 advise(v,
                        r->connect.err == BELFRY_ERR_TIMEOUT
-                           ? "is the machine up, and does a firewall let port %u through?"
+                           ? "is the machine up, and does a firewall block port %u?"
                            : "does a belfryd listen on port %u there? systemctl status belfryd",
                        (unsigned)r->endpoint.port);
             return;
@@ -114,7 +120,7 @@ static void find_names(struct doctor_verdict *v, const struct doctor_reach *r)
 {
     if (r->has_peer)
         find_more(v, "; it is for %s, signed by \"%s\"", r->peer.names[0] != '\0' ? r->peer.names : "no name",
-                  r->peer.issuer);
+                  known(r->peer.issuer));
 }
 
 /* The library's sentence is "finding; remedy". */
@@ -159,7 +165,7 @@ static void judge_tls(const struct doctor_facts *facts, struct doctor_verdict *v
         find(v, DOCTOR_OK, "none: the endpoint is plain http");
     else
         find(v, DOCTOR_OK, "the certificate of %s is for %s, signed by \"%s\"", shown->endpoint.authority,
-             shown->peer.names, shown->peer.issuer);
+             known(shown->peer.names), known(shown->peer.issuer));
 }
 
 static void print_day(int64_t unix_s, char out[32])
@@ -210,10 +216,10 @@ static void judge_tier(const struct doctor_facts *facts, struct doctor_verdict *
         find(v, DOCTOR_SKIP, "the tier is on another machine");
         advise(v, "--admin URL of the belfryd adds the steps about the tier itself");
     } else if (a->page.err != BELFRY_OK) {
-        find(v, a->given ? DOCTOR_FAIL : DOCTOR_SKIP, "no answer of the admin address: %s", a->page.why);
+        find(v, a->given ? DOCTOR_FAIL : DOCTOR_SKIP, "the admin address does not answer: %s", a->page.why);
         advise(v, "is a belfryd running? --admin URL adds the steps about the tier itself");
     } else {
-        find(v, DOCTOR_OK, "belfryd %s \"%s\", up %" PRIu64 " h %" PRIu64 " min", a->version, a->name,
+        find(v, DOCTOR_OK, "belfryd %s \"%s\", up %" PRIu64 " h %" PRIu64 " min", known(a->version), known(a->name),
              a->up_ms / 3600000, a->up_ms / 60000 % 60);
     }
 }
@@ -224,7 +230,7 @@ static void judge_disk(const struct doctor_facts *facts, struct doctor_verdict *
     char size[HUMAN_SIZE];
     if (a->disk_trouble) {
         find(v, DOCTOR_FAIL, "the replica cannot be written: %s", a->disk_why);
-        advise(v, "make room there; the tier goes on by itself");
+        advise(v, "free some space there; the tier then continues by itself");
         return;
     }
     if (a->disk_free_bytes == UINT64_MAX) {
@@ -234,7 +240,7 @@ static void judge_disk(const struct doctor_facts *facts, struct doctor_verdict *
     human_size((int64_t)a->disk_free_bytes, size);
     find(v, a->disk_free_bytes < DISK_WARN ? DOCTOR_WARN : DOCTOR_OK, "%s free under the replica", size);
     if (v->result == DOCTOR_WARN)
-        advise(v, "make room there, or lower --history-bytes");
+        advise(v, "free some space there, or lower --history-bytes");
 }
 
 static const char *upstream_remedy(const char *reason)
@@ -354,7 +360,7 @@ static void judge_replica(const struct doctor_facts *facts, struct doctor_verdic
 {
     const struct doctor_admin *a = &facts->admin;
     if (is_stale(a)) {
-        find(v, DOCTOR_FAIL, "the replica is stale: %s says nothing (%s)", a->endpoint, a->reason);
+        find(v, DOCTOR_FAIL, "the replica is stale: %s says nothing (%s)", known(a->endpoint), known(a->reason));
         advise(v, "look at that member: does it have a leader, is it stopped or overloaded?");
     } else if (a->damages > 0 || a->io_errors > 0) {
         find(v, DOCTOR_WARN, "%" PRIu64 " damages and %" PRIu64 " failed reads or writes since the start", a->damages,
@@ -374,9 +380,9 @@ static void judge_levels(const struct doctor_admin *a, struct doctor_verdict *v)
         if (!lags && (l->standing[0] == '\0' || strcmp(l->standing, "ready") == 0))
             continue;
         if (lags)
-            find(v, DOCTOR_WARN, "%s is %" PRIu64 " revisions behind the level above it", l->name, l->lag);
+            find(v, DOCTOR_WARN, "%s is %" PRIu64 " revisions behind the level above it", known(l->name), l->lag);
         else
-            find(v, DOCTOR_WARN, "%s, level %zu above this tier, is %s", l->name, a->n_levels - 1 - i,
+            find(v, DOCTOR_WARN, "%s, level %zu above this tier, is %s", known(l->name), a->n_levels - 1 - i,
                  strcmp(l->standing, "?") == 0 ? "silent" : l->standing);
         advise(v, "run belfryctl doctor on %s", l->name);
         if (lags)
@@ -400,7 +406,7 @@ static void judge_behind(const struct doctor_facts *facts, struct doctor_verdict
     int64_t here = a->levels[a->n_levels - 1].revision;
     if (ahead->revision - here <= LAG_WARN)
         return;
-    find(v, DOCTOR_WARN, "%s is %" PRId64 " revisions behind %s", a->name, ahead->revision - here, ahead->url);
+    find(v, DOCTOR_WARN, "%s is %" PRId64 " revisions behind %s", known(a->name), ahead->revision - here, ahead->url);
     advise(v, "is the link to upstream slow, or the machine busy?");
 }
 
@@ -409,12 +415,14 @@ static void judge_lag(const struct doctor_facts *facts, struct doctor_verdict *v
     const struct doctor_admin *a = &facts->admin;
     for (size_t i = 0; i < a->n_levels; i++) {
         const struct doctor_level *l = &a->levels[i];
-        find_more(v, "%s%s", i > 0 ? " > " : "", l->name);
+        find_more(v, "%s%s", i > 0 ? " > " : "", known(l->name));
         if (i > 0)
             find_more(v, " %" PRIu64 " rev", l->lag);
         if (l->has_hop)
             find_more(v, ", %.1f ms", ms(l->hop_us));
     }
+    if (a->n_levels == 0)
+        find(v, DOCTOR_OK, "the tier does not show the levels above it");
     judge_levels(a, v);
     if (v->result == DOCTOR_OK)
         judge_behind(facts, v);
@@ -438,8 +446,8 @@ static void judge_clock(const struct doctor_facts *facts, struct doctor_verdict 
         return;
     }
     find(v, sure < CLOCK_FAIL_MS ? DOCTOR_WARN : DOCTOR_FAIL,
-         "the tier's clock is %.0f s %s that of this machine: certificates and tokens are judged by it",
-         (double)off / 1000, a->clock_ahead_ms > 0 ? "ahead of" : "behind");
+         "the tier's clock is %.0f s %s that of this machine: certificates and tokens depend on it", (double)off / 1000,
+         a->clock_ahead_ms > 0 ? "ahead of" : "behind");
     advise(v, "timedatectl on both machines says which of the two is wrong");
 }
 
@@ -467,7 +475,7 @@ static void judge_pools(const struct doctor_facts *facts, struct doctor_verdict 
         find(v, DOCTOR_WARN, "%s", a->troubles[0]);
         if (a->n_troubles > 1)
             find_more(v, " (and %zu pools more)", a->n_troubles - 1);
-        advise(v, "belfryctl top --clients shows what that client does; docs/operations.md says what helps");
+        advise(v, "belfryctl top --clients shows what that client does; docs/operations.md says what to do");
     } else if (a->client[0] != '\0') {
         find(v, DOCTOR_OK, "room in all; of %zu client%s %s costs most, %.0f %% of the work", a->n_clients,
              a->n_clients == 1 ? "" : "s", a->client, a->client_percent);
@@ -482,7 +490,7 @@ static void judge_auth(const struct doctor_facts *facts, struct doctor_verdict *
         v->result = DOCTOR_NONE;
         return;
     }
-    find(v, DOCTOR_FAIL, "%s: it serves nobody", facts->admin.rights_why);
+    find(v, DOCTOR_FAIL, "%s: the listener rejects every client", facts->admin.rights_why);
     advise(v, "turn auth on (etcdctl auth enable), or restart the tier with another rights= of that listener");
 }
 
@@ -576,8 +584,8 @@ static void judge_advertise(const struct doctor_facts *facts, struct doctor_verd
     advise(v, "start it with --advertise URL, by which clients reach it");
 }
 
-/* With TLS 1.3 a server rejects a client's certificate after the handshake: the call then fails for want of an endpoint,
- * and only the library's sentence knows why. */
+/* With TLS 1.3 a server rejects a client's certificate after the handshake: the call then fails for want of an
+ * endpoint, and only the library's sentence knows why. */
 static bool is_tls_failure(const struct doctor_try *try)
 {
     return try->err == BELFRY_ERR_TLS || strstr(try->why, "TLS failed: ") != NULL;
@@ -650,7 +658,7 @@ static bool judge_version(const struct doctor_facts *facts, const char *version,
     char better[ETCD_VERSION_TEXT];
     enum etcd_version verdict = etcd_version_judge(version, facts->admin.scope[0] == '\0', &bug);
     if (verdict == ETCD_VERSION_GOOD) {
-        find(v, DOCTOR_OK, "etcd %s: no known bug of its watch", version);
+        find(v, DOCTOR_OK, "etcd %s: no known watch bugs", version);
         return false;
     }
     find(v, verdict == ETCD_VERSION_REFUSED ? DOCTOR_FAIL : DOCTOR_WARN, "etcd %s on %s: %s", version, where, bug);
@@ -678,7 +686,7 @@ static void find_hops(struct doctor_verdict *v, const struct doctor_admin *a)
 {
     for (size_t i = 0; i < a->n_levels; i++) {
         const struct doctor_level *l = &a->levels[i];
-        find_more(v, "%s%s", i == 0 ? "; hops: " : " > ", l->name);
+        find_more(v, "%s%s", i == 0 ? "; hops: " : " > ", known(l->name));
         if (l->has_hop)
             find_more(v, " %.2f ms%s", ms(l->hop_us), l->is_guess ? " (rtt/2)" : "");
     }
@@ -689,7 +697,7 @@ static void judge_write(const struct doctor_facts *facts, struct doctor_verdict 
     const struct doctor_write *w = &facts->write;
     if (w->exists) {
         find(v, DOCTOR_FAIL, "%s exists: nothing was written", w->key);
-        advise(v, "name a key with --write-key that nobody uses");
+        advise(v, "give --write-key a key that is not in use");
     } else if (w->put.err != BELFRY_OK) {
         find(v, DOCTOR_FAIL, "%s cannot be written: %s", w->key, w->put.why);
         advise(v, "the user needs the right to read and write --write-key");

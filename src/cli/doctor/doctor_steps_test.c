@@ -255,7 +255,7 @@ static void a_full_disk_comes_before_what_it_causes(void **state)
     struct doctor_admin *a = &facts.admin;
     (void)state;
     a->disk_free_bytes = 1000;
-    assert_trouble("warn disk: ", "make room");
+    assert_trouble("warn disk: ", "free some space");
     SET(a->standing, "not ready");
     a->disk_trouble = true;
     SET(a->disk_why, "disk full: /var/cache/belfry");
@@ -423,9 +423,52 @@ static void resources_of_an_api_server_are_judged_instead_of_etcd(void **state)
     assert_string_equal(first_trouble(), "");
 }
 
+/* Whatever a tier, a certificate or a server leaves out, no line has a hole where it would be. */
+static void no_line_has_a_blank_value(void **state)
+{
+    struct doctor_admin *a = &facts.admin;
+    struct doctor_reach *r = &facts.reach[0];
+    char *const texts[] = {a->name,
+                           a->version,
+                           a->endpoint,
+                           a->standing,
+                           a->levels[1].name,
+                           r->peer.names,
+                           r->peer.issuer,
+                           r->address,
+                           a->client,
+                           a->levels[1].standing,
+                           facts.members[0].version,
+                           facts.members[1].errors,
+                           a->resource_why,
+                           a->reason};
+    (void)state;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        for (int how = 0; how < 4; how++) {
+            enum doctor_result results[N_STEPS];
+            begin_well(NULL);
+            if ((how & 1) != 0)
+                SET(a->standing, "stale");
+            if ((how & 2) != 0)
+                a->n_levels = 0;
+            texts[i][0] = '\0';
+            for (enum doctor_step_id step = 0; step < N_STEPS; step++) {
+                doctor_judge(step, &facts, results, &verdict);
+                results[step] = verdict.result;
+                size_t len = strlen(verdict.what);
+                if (verdict.result == DOCTOR_SKIP || verdict.result == DOCTOR_NONE)
+                    continue;
+                if (len == 0 || verdict.what[len - 1] == ' ' || strstr(verdict.what, "  ") != NULL ||
+                    strstr(verdict.what, "\"\"") != NULL || strstr(verdict.what, "()") != NULL)
+                    fail_msg("text %zu, %d: %s: '%s'", i, how, doctor_steps[step].name, verdict.what);
+            }
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(no_line_has_a_blank_value, begin_well),
         cmocka_unit_test_setup(nothing_is_said_against_a_tier_that_is_well, begin_well),
         cmocka_unit_test_setup(the_way_to_the_endpoint_is_judged_in_its_order, begin_well),
         cmocka_unit_test_setup(one_bad_endpoint_among_good_ones_is_a_warning, begin_well),

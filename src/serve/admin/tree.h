@@ -33,9 +33,9 @@ struct tree_below *tree_gather(const struct tier_numbers *numbers);
  *  "broken":{"level":1,"name":..,"above":..,"for_ms":..,"what":..,"why":..},
  *  "below":[{"name":..,"peer":..,"since_ms":..,"streams":..,"position":..,"lag":..},...],"more":N}
  * "above" begins with the highest known level, normally etcd. Unknown members are left out. age_ms is the age of the
- * level's report; a standing that is too old, or that a tier did not report, is "?", and "last_standing" is what it was.
- * "broken" is the highest level that reports now and is in trouble; without it no level is. At most `most` tiers below
- * are written; "more" counts the streams of the others. Errors: BELFRY_ERR_NOMEM. */
+ * level's report; a standing that is too old, or that a tier did not report, is "?", and "last_standing" is what it
+ * was. "broken" is the highest level that reports now and is in trouble; without it no level is. At most `most` tiers
+ * below are written; "more" counts the streams of the others. Errors: BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err tree_write_json(const struct tier_numbers *numbers, size_t most,
                                                  struct belfry_buf *out);
 
