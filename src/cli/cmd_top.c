@@ -125,7 +125,7 @@ static enum belfry_err ask(struct top *top, char why[HTTP_GET_WHY])
     if (err == BELFRY_OK && top->hour)
         err = ask_page(top, "/debug/hour", &last_hour, why);
     if (err == BELFRY_OK) {
-        snprintf(why, HTTP_GET_WHY, "%.128s: what answers there is no belfryd", top->admin);
+        snprintf(why, HTTP_GET_WHY, "%.128s: the server there is not a belfryd", top->admin);
         err = top_data_read(numbers.body, numbers.len, table.body, table.len, &data);
     }
     if (err != BELFRY_OK) {

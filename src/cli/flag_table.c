@@ -12,7 +12,7 @@ const struct belfry_opt_command command_rows[N_COMMANDS] = {
             .summary = "read a key, or the keys of a range",
             .notes = "Prints each key and its value on a line of its own, as etcdctl does. With\n"
                      "RANGE_END: the keys from KEY up to, not including, RANGE_END. A key that does\n"
-                     "not exist prints nothing and is no failure.",
+                     "not exist prints nothing and is not an error.",
             .example = "belfryctl get --prefix /services/\n"
                        "belfryctl get /services/web/1 --print-value-only\n"
                        "belfryctl get '' --prefix --count-only",
@@ -25,9 +25,9 @@ const struct belfry_opt_command command_rows[N_COMMANDS] = {
             .max_args = 2,
             .summary = "write a key",
             .notes = "Without VALUE, or with VALUE -, the value is read from standard input to its\n"
-                     "end. A value that begins with a dash goes behind --, and there - is a plain\n"
-                     "value. A write is never sent twice: when the connection breaks under it,\n"
-                     "belfryctl says that it may or may not have happened.",
+                     "end. Put a value that begins with a dash after --; there, - is a plain value. A\n"
+                     "write is never sent twice: if the connection breaks during it, belfryctl says\n"
+                     "that it may or may not have happened.",
             .example = "belfryctl put /flags/dark on\n"
                        "belfryctl put /conf/app < app.json\n"
                        "belfryctl put /offset -- -5",
@@ -48,13 +48,13 @@ const struct belfry_opt_command command_rows[N_COMMANDS] = {
             .name = "txn",
             .arguments = "",
             .max_args = 0,
-            .summary = "do several things at once, if conditions hold",
+            .summary = "run several requests atomically, if conditions hold",
             .notes = "Reads three lists from standard input, each ended by a blank line: conditions,\n"
                      "requests if all of them hold, requests if not. Conditions compare ver (version),\n"
                      "create and mod (revisions), val (value) or lease of a key by = != < and >; both\n"
                      "sides are in quotes. Requests are get, put and del with their flags. Words with\n"
-                     "blanks are in quotes. Prints SUCCESS or FAILURE, which says what held, not that\n"
-                     "something failed, and what each request of the list that ran has to say.",
+                     "blanks are in quotes. Prints SUCCESS if the conditions held, otherwise FAILURE,\n"
+                     "and the output of each request that ran.",
             .example = "belfryctl txn <<'END'\n"
                        "mod(\"/flags/dark\") = \"0\"\n"
                        "\n"
@@ -71,10 +71,10 @@ const struct belfry_opt_command command_rows[N_COMMANDS] = {
             .min_args = 1,
             .max_args = 2,
             .summary = "show changes as they happen, from now or from a revision",
-            .notes = "Every change once, in order, each revision whole, through any fault: when an\n"
-                     "endpoint goes away the watch goes on at another where it was, and says so on\n"
-                     "standard error. On a terminal it prints a table, elsewhere what etcdctl prints;\n"
-                     "-w and --output choose. It ends by Ctrl-C, or when nobody reads it any more.",
+            .notes = "Prints every change once, in order, each revision whole. When an endpoint is\n"
+                     "lost, the watch resumes at another without a gap, and says so on standard error.\n"
+                     "On a terminal it prints a table, otherwise what etcdctl prints; -w and --output\n"
+                     "choose. It ends with Ctrl-C, or when its output is closed.",
             .example = "belfryctl watch --prefix /services/\n"
                        "belfryctl watch --prefix /services/ --rev 48120701 --output json\n"
                        "belfryctl watch /flags/dark -w simple | head -3",
@@ -86,10 +86,9 @@ const struct belfry_opt_command command_rows[N_COMMANDS] = {
             .min_args = 1,
             .max_args = 2,
             .summary = "show the state, then changes as they happen",
-            .notes = "First every key there is, then a line that says that this is all of it, then\n"
-                     "changes for ever. Unlike a watch it needs no revision and is never told\n"
-                     "\"compacted\": when history was lost, what changed meanwhile is given as state\n"
-                     "and deletes.",
+            .notes = "Prints every key, then a line that marks the end of the state, then changes until\n"
+                     "Ctrl-C. Unlike a watch it needs no revision and never ends with \"compacted\": if\n"
+                     "history was lost, it prints what changed meanwhile as state and deletes.",
             .example = "belfryctl follow --prefix /services/\n"
                        "belfryctl follow --prefix /services/ --once --output json",
         },
@@ -101,12 +100,12 @@ const struct belfry_opt_command command_rows[N_COMMANDS] = {
             .min_args = 1,
             .max_args = 2,
             .summary = "grant, revoke, timetolive, list and keep-alive",
-            .notes = "lease grant TTL        a new one, of so many seconds\n"
-                     "lease revoke ID        ends it, and deletes the keys on it\n"
-                     "lease timetolive ID    how long it lives; --keys: and what is on it\n"
-                     "lease list             all of them\n"
-                     "lease keep-alive ID    renews it until it is gone, or Ctrl-C; --once: once\n"
-                     "An ID is in hexadecimal digits, as it is printed.",
+            .notes = "lease grant TTL        create a lease of TTL seconds\n"
+                     "lease revoke ID        end it and delete its keys\n"
+                     "lease timetolive ID    print its remaining time; --keys: and its keys\n"
+                     "lease list             list all leases\n"
+                     "lease keep-alive ID    renew it until it ends, or Ctrl-C; --once: once\n"
+                     "IDs are hexadecimal, as they are printed.",
             .example = "belfryctl lease grant 60\n"
                        "belfryctl lease timetolive 694d77aa9e38260f --keys\n"
                        "belfryctl lease keep-alive 694d77aa9e38260f",
@@ -119,8 +118,8 @@ const struct belfry_opt_command command_rows[N_COMMANDS] = {
             .min_args = 1,
             .max_args = 1,
             .summary = "list the members of the cluster",
-            .notes = "One line a member: ID, status, name, peer addresses, client addresses, whether it\n"
-                     "is a learner. With --output table the table of etcdctl -w table.",
+            .notes = "One line per member: ID, status, name, peer addresses, client addresses, and\n"
+                     "whether it is a learner. --output table prints the table of etcdctl -w table.",
             .example = "belfryctl member list\n"
                        "belfryctl member list --output table",
         },
@@ -129,10 +128,10 @@ const struct belfry_opt_command command_rows[N_COMMANDS] = {
             .name = "status",
             .arguments = "",
             .max_args = 0,
-            .summary = "ask every endpoint how it is",
-            .notes = "One row for each of --endpoints: who it is, how large, how far, and who leads.\n"
-                     "An endpoint that does not answer has a row that says why. Exit code 1 when\n"
-                     "some did not answer, 3 when none did.",
+            .summary = "show the status of every endpoint",
+            .notes = "One row per endpoint: member, version, size, revision and leader. The row of an\n"
+                     "endpoint that does not answer says why. Exit code 1 if some do not answer, 3 if\n"
+                     "none does.",
             .example = "belfryctl --endpoints http://10.0.0.1:2379,http://10.0.0.2:2379 status",
         },
     [CMD_TOP] =
@@ -140,15 +139,14 @@ const struct belfry_opt_command command_rows[N_COMMANDS] = {
             .name = "top",
             .arguments = "",
             .max_args = 0,
-            .summary = "show a belfryd: how it stands, and who watches what and how far behind",
-            .notes = "Asks the admin address of a belfryd, and draws anew every --interval. Keys: ?\n"
-                     "help, arrows and PgUp, PgDn scroll, s another order, g another grouping, / a\n"
-                     "filter, c clients or watchers, q the end. It fits 80 columns; from 100, 120 and\n"
-                     "140 on there are more. Elsewhere than on a terminal it prints once, as with --once.\n"
-                     "A pool that is full has a line in the head, with the client that holds most. CPU of\n"
-                     "clients is an estimate from what each did in about the last 10 seconds, as a share\n"
-                     "of all of them. Without --sort the largest lag or CPU is first. Exit code 3 when\n"
-                     "nobody answers there.",
+            .summary = "show a belfryd live: its state, watchers, clients and their lag",
+            .notes = "Asks the admin address of a belfryd every --interval. Keys: ? help, arrows, PgUp\n"
+                     "and PgDn scroll, s sort, g group, / filter, c clients or watchers, q quit. It fits\n"
+                     "80 columns; wider terminals show more columns (from 100, 120 and 140). If the output\n"
+                     "is not a terminal, it prints once, as with --once. A full pool has a line in the\n"
+                     "head, with the client that holds most. CPU of clients is an estimate of their share\n"
+                     "over about 10 seconds. Without --sort the largest lag or CPU is first. Exit code 3\n"
+                     "if the admin address does not answer.",
             .example = "belfryctl top\n"
                        "belfryctl top --admin http://10.0.0.7:23791 --filter /services/\n"
                        "belfryctl top --once --group range\n"
@@ -177,13 +175,12 @@ const struct belfry_opt_command command_rows[N_COMMANDS] = {
             .name = "health",
             .arguments = "",
             .max_args = 0,
-            .summary = "tell in one line and by the exit code whether a belfryd is alive, or ready",
-            .notes = "For probes, where there is no shell and no curl. Asks the admin address of a\n"
-                     "belfryd: is the process alive? With --ready: should it receive clients now? It\n"
-                     "prints \"alive\", or \"ready\", or \"not ready\" with the reasons. With --wait it\n"
-                     "asks again until the answer is yes or the time is over, and prints the last\n"
-                     "answer. Exit code 0 for yes, 1 for no and for no answer within\n"
-                     "--command-timeout.",
+            .summary = "check whether a belfryd is alive or ready: one line and an exit code",
+            .notes = "For probes without a shell or curl. Asks the admin address of a belfryd whether\n"
+                     "the process is alive or, with --ready, ready for clients. Prints \"alive\",\n"
+                     "\"ready\", or \"not ready\" with the reasons. With --wait it retries until the answer\n"
+                     "is yes or the time is over, and prints the last answer. Exit code 0 for yes, 1 for\n"
+                     "no and for no answer within --command-timeout.",
             .example = "belfryctl health\n"
                        "belfryctl health --ready --wait 30s\n"
                        "belfryctl health --ready --command-timeout 1s\n"
@@ -194,13 +191,13 @@ const struct belfry_opt_command command_rows[N_COMMANDS] = {
             .name = "doctor",
             .arguments = "[KEY [RANGE_END]]",
             .max_args = 2,
-            .summary = "find what is wrong between here, a belfryd and etcd, and say what helps",
-            .notes = "One line per step: ok, warn or fail, what was found, and what to do. Steps that\n"
-                     "cannot run because one before them failed are named after \"skip\". --endpoints\n"
-                     "is 127.0.0.1:23790 unless it is given. With KEY: may it be read and watched by\n"
-                     "these credentials? The members of etcd are asked from this machine, by the\n"
-                     "addresses that the tier has, with the same credentials. Nothing is written\n"
-                     "unless --write-key is given. Exit code 1 if a step failed, 0 otherwise.",
+            .summary = "find faults between here, a belfryd and etcd, and how to fix them",
+            .notes = "One line per step: ok, warn or fail, the finding, and the remedy. \"skip\" lists the\n"
+                     "steps that cannot run because an earlier one failed. --endpoints defaults to\n"
+                     "127.0.0.1:23790. With KEY it checks whether these credentials may read and watch\n"
+                     "KEY. It asks the members of etcd from this machine, at the addresses that the\n"
+                     "tier uses, with the same credentials. It writes nothing without --write-key. Exit\n"
+                     "code 1 if a step failed, otherwise 0.",
             .more =
                 "The steps: name, connect, tls and certificate of each endpoint. tier: does the admin address\n"
                 "answer? disk, upstream, replica, lag (of each level of the tree), clock, descriptors, pools, auth\n"
@@ -225,18 +222,17 @@ const struct belfry_opt_command command_rows[N_COMMANDS] = {
             .name = "verify",
             .arguments = "[KEY [RANGE_END]]",
             .max_args = 2,
-            .summary = "prove that a tier gives what etcd gives",
-            .notes = "Watches --reference, which is believed, and --endpoints, which is not\n"
-                     "(127.0.0.1:23790 unless it is given), and compares every event: kind, key,\n"
-                     "value, revisions, version and lease always, prev_kv when both have it. Without\n"
-                     "KEY: all keys. Watchers come and go on the tier as clients do: from now on, from\n"
-                     "old revisions, of the range and of parts of it. Violations are printed as they\n"
-                     "are found, the first 20 in full; then how many events were checked, and how much\n"
-                     "later they came. Ctrl-C ends it early. Exit code 1 on any violation, 0 when\n"
-                     "there is none, 3 when a side cannot be reached. User, password and certificates\n"
-                     "are for both sides; those of --reference-user, --reference-cert and so on are for\n"
-                     "the reference. Nothing is written unless --write is given; what it writes is\n"
-                     "deleted at the end.",
+            .summary = "prove that a tier delivers what etcd delivers",
+            .notes = "Watches the etcd of --reference and the tier of --endpoints (default\n"
+                     "127.0.0.1:23790), and compares every event: kind, key, value, revisions, version\n"
+                     "and lease, and prev_kv if both have it. Without KEY: all keys. Watchers come and go\n"
+                     "on the tier as clients do: from now, from old revisions, on the range and on parts\n"
+                     "of it. Prints violations as they are found, the first 20 in full; at the end the\n"
+                     "number of events and their lag. Ctrl-C ends it early. Exit code 1 for any\n"
+                     "violation, 0 for none, 3 if a side cannot be reached. User, password and\n"
+                     "certificates are for both sides; --reference-user, --reference-cert and so on\n"
+                     "replace them for the reference. It writes nothing without --write, and deletes\n"
+                     "what it wrote.",
             .more =
                 "--kube: the tier follows a Kubernetes API server, and --reference is that server. Every event of\n"
                 "the resource is compared, and in the end what both list. --endpoints is the tier's URL; --token\n"
@@ -288,13 +284,13 @@ const struct belfry_opt_command command_rows[N_COMMANDS] = {
             .words = "config",
             .min_args = 1,
             .max_args = 1,
-            .summary = "print a kubeconfig by which kubectl and the like find a belfryd",
-            .notes = "Connects to nothing. Files are embedded, so that what is printed can be moved;\n"
-                     "a key or a token in it is a secret. kubectl sends credentials over https://\n"
-                     "only, and there it asks for a name and a password when it has none: then a\n"
-                     "placeholder token is written, and a line on standard error says so. On the\n"
-                     "command line --endpoints, --cacert, --cert and --key are other words for --server,\n"
-                     "--certificate-authority, --client-certificate and --client-key. --server-name and\n"
+            .summary = "print a kubeconfig for a belfryd",
+            .notes = "Does not connect. Files are embedded, so the kubeconfig can be moved; keep it secret\n"
+                     "if it holds a key or a token. kubectl sends credentials only over https://, and\n"
+                     "asks for a name and a password if it has none: then a placeholder token is\n"
+                     "written, and a line on standard error says so. On the command line --endpoints,\n"
+                     "--cacert, --cert and --key are other words for --server, --certificate-authority,\n"
+                     "--client-certificate and --client-key. --server-name and\n"
                      "--insecure-skip-tls-verify are written as well.",
             .example = "belfryctl kube config > belfry.kubeconfig\n"
                        "kubectl --kubeconfig belfry.kubeconfig get widgets --watch\n"
@@ -308,9 +304,9 @@ const struct belfry_opt_command command_rows[N_COMMANDS] = {
             .words = "bash|zsh|fish",
             .min_args = 1,
             .max_args = 1,
-            .summary = "print what bash, zsh or fish needs to complete belfryctl",
-            .notes = "The packages install it already. Without them, load it in the shell's own\n"
-                     "start file, or write it where the shell looks for it.",
+            .summary = "print the completion script for bash, zsh or fish",
+            .notes = "The packages install it. Without them, load it in the shell's start file, or write\n"
+                     "it where the shell looks for completions.",
             .example = "source <(belfryctl completion bash)\n"
                        "belfryctl completion zsh > ~/.zsh/functions/_belfryctl\n"
                        "belfryctl completion fish > ~/.config/fish/completions/belfryctl.fish",
@@ -322,7 +318,7 @@ const struct belfry_opt_command command_rows[N_COMMANDS] = {
             .words = "get|put|del|txn|watch|follow|lease|member|status|top|tree|health|doctor|verify|kube|completion|"
                      "version",
             .max_args = 1,
-            .summary = "this text, or that of a command",
+            .summary = "show this text, or the help of a command",
         },
     [CMD_VERSION] = {.name = "version", .arguments = "", .max_args = 0, .summary = "print the version"},
 };
@@ -344,47 +340,47 @@ static const struct belfry_opt_row flag_rows[] = {
     {FLAG_ENDPOINTS, "endpoints", .kind = BELFRY_KIND_LIST, .value_name = "URL,...", .fallback = "127.0.0.1:2379",
      .help = "host:port, http://, https:// or unix:///path; may repeat"},
     {FLAG_USER, "user", TEXT("NAME[:PASSWORD]"), .taker = TAKER_OPEN,
-     .help = "log in; asks for the password when none is given"},
+     .help = "log in; asks for the password if none is given"},
     {FLAG_PASSWORD, "password", TEXT("PASSWORD"), .taker = TAKER_OPEN,
-     .help = "the password; visible to other users: prefer --password-file"},
+     .help = "the password; other users can see it: prefer --password-file"},
     {FLAG_PASSWORD_FILE, "password-file", TEXT("FILE"), .taker = TAKER_OPEN,
-     .help = "the file whose first line is the password"},
+     .help = "file whose first line is the password"},
     {FLAG_CACERT, "cacert", TEXT("FILE"), .taker = TAKER_OPEN,
      .help = "trust servers signed by these authorities (PEM)"},
-    {FLAG_CERT, "cert", TEXT("FILE"), .taker = TAKER_OPEN, .help = "show this certificate to the server (PEM)"},
+    {FLAG_CERT, "cert", TEXT("FILE"), .taker = TAKER_OPEN, .help = "present this certificate to the server (PEM)"},
     {FLAG_KEY, "key", TEXT("FILE"), .taker = TAKER_OPEN, .help = "the private key of --cert (PEM)"},
     {FLAG_SERVER_NAME, "server-name", TEXT("NAME"), .taker = TAKER_OPEN,
-     .help = "the name the server's certificate must carry, if not the host"},
+     .help = "name in the server's certificate, if it is not the host"},
     {FLAG_INSECURE_SKIP_TLS_VERIFY, "insecure-skip-tls-verify", BOOL, .taker = TAKER_OPEN,
-     .help = "take any certificate; for tests only"},
+     .help = "accept any certificate; for tests only"},
     {FLAG_INSECURE_TRANSPORT, "insecure-transport", BOOL, .fallback = "true",
-     .help = "=false: TLS also for endpoints without a scheme"},
+     .help = "=false: use TLS for endpoints without a scheme"},
     {FLAG_DIAL_TIMEOUT, "dial-timeout", TIME, .fallback = "2s", .taker = TAKER_OPEN,
-     .help = "for connecting to one endpoint"},
+     .help = "time limit for connecting to one endpoint"},
     {FLAG_COMMAND_TIMEOUT, "command-timeout", TIME, .fallback = "5s", .taker = TAKER_OPEN,
-     .help = "for one answer, all tries together"},
+     .help = "time limit for one answer, with all retries"},
     {FLAG_KEEPALIVE_TIME, "keepalive-time", TIME, .fallback = "10s", .taker = TAKER_OPEN,
-     .help = "ping an idle connection this often; less than 10s is taken as 10s"},
+     .help = "ping an idle connection this often; at least 10s"},
     {FLAG_KEEPALIVE_TIMEOUT, "keepalive-timeout", TIME, .fallback = "5s", .taker = TAKER_OPEN,
-     .help = "leave an endpoint that does not answer a ping in this time"},
+     .help = "leave an endpoint that does not answer a ping within this time"},
     {FLAG_HASLEADER, "hasleader", BOOL, .fallback = "true", .taker = TAKER_OPEN,
      .help = "leave a member that has no leader"},
     {FLAG_MAX_MESSAGE, "max-message", SIZE, .fallback = "512MiB", .taker = TAKER_OPEN,
-     .help = "refuse a larger message, or a larger revision"},
+     .help = "reject larger messages and revisions"},
     {FLAG_WRITE_OUT, "write-out", .letter = 'w', CHOICE("FORM", "simple|json"),
-     .help = "the bytes that etcdctl writes: simple or json"},
+     .help = "the same output as etcdctl: simple or json"},
     {FLAG_OUTPUT, "output", CHOICE("FORM", "json|table"),
      .help = "json: one line per event, keys as text; table: for people"},
     {FLAG_HEX, "hex", BOOL, .help = "write keys and values as \\xNN (simple and table)"},
-    {FLAG_DEBUG, "debug", BOOL, .help = "say on standard error what the session is doing"},
+    {FLAG_DEBUG, "debug", BOOL, .help = "log the session's steps on standard error"},
     {FLAG_HELP, "help", .letter = 'h', .line_only = true, BOOL, .help = "this text"},
 
     {FLAG_PREFIX, "prefix", BOOL, .on = RANGES, .help = "every key that begins with KEY ('' is all keys)"},
     {FLAG_FROM_KEY, "from-key", BOOL, .on = RANGES, .help = "KEY and every key after it"},
-    {FLAG_RANGE, "range", BOOL, .on = ON(CMD_DEL), .help = "nothing: RANGE_END is enough (etcdctl 3.6 asks for it)"},
+    {FLAG_RANGE, "range", BOOL, .on = ON(CMD_DEL), .help = "no effect: RANGE_END is enough (etcdctl 3.6 requires it)"},
 
-    {FLAG_REV, "rev", COUNT, .on = ON(CMD_GET), .taker = TAKER_CALL, .help = "read what was there at this revision"},
-    {FLAG_LIMIT, "limit", COUNT, .on = ON(CMD_GET), .taker = TAKER_CALL, .help = "at most so many keys"},
+    {FLAG_REV, "rev", COUNT, .on = ON(CMD_GET), .taker = TAKER_CALL, .help = "read the state at this revision"},
+    {FLAG_LIMIT, "limit", COUNT, .on = ON(CMD_GET), .taker = TAKER_CALL, .help = "maximum number of keys"},
     {FLAG_CONSISTENCY, "consistency", CHOICE("l|s", "l|s"), .fallback = "l", .on = ON(CMD_GET), .taker = TAKER_CALL,
      .help = "linearizable, or serializable: faster, may be behind"},
     {FLAG_ORDER, "order", CHOICE("ORDER", "ascend|descend"), .on = ON(CMD_GET), .taker = TAKER_CALL,
@@ -405,78 +401,78 @@ static const struct belfry_opt_row flag_rows[] = {
      .help = "only keys created at this revision or earlier"},
 
     {FLAG_LEASE, "lease", .kind = BELFRY_KIND_HEX, .value_name = "HEX", .on = ON(CMD_PUT), .taker = TAKER_CALL,
-     .help = "the key goes when this lease does"},
-    {FLAG_KEYS, "keys", BOOL, .on = ON(CMD_LEASE), .taker = TAKER_CALL, .help = "timetolive: also the keys on it"},
+     .help = "attach the key to this lease"},
+    {FLAG_KEYS, "keys", BOOL, .on = ON(CMD_LEASE), .taker = TAKER_CALL, .help = "timetolive: also list its keys"},
     {FLAG_ONCE, "once", BOOL, .on = ON(CMD_LEASE), .help = "keep-alive: renew once"},
     {FLAG_IGNORE_VALUE, "ignore-value", BOOL, .on = ON(CMD_PUT), .taker = TAKER_CALL,
-     .help = "keep the value it has"},
+     .help = "keep the current value"},
     {FLAG_IGNORE_LEASE, "ignore-lease", BOOL, .on = ON(CMD_PUT), .taker = TAKER_CALL,
-     .help = "keep the lease it has"},
+     .help = "keep the current lease"},
     {FLAG_PREV_KV, "prev-kv", BOOL, .on = ON(CMD_PUT) | ON(CMD_DEL), .taker = TAKER_CALL,
-     .help = "print what was there before, too"},
+     .help = "also print the previous value"},
 
     {FLAG_REV, "rev", COUNT, .on = ON(CMD_WATCH), .taker = TAKER_CALL,
-     .help = "begin with the changes of this revision"},
+     .help = "start with the changes of this revision"},
     {FLAG_PREV_KV, "prev-kv", BOOL, .on = LIVE, .taker = TAKER_CALL,
-     .help = "with each change what was there before"},
+     .help = "also print the previous value of each change"},
     {FLAG_PROGRESS_NOTIFY, "progress-notify", BOOL, .on = ON(CMD_WATCH), .taker = TAKER_CALL,
-     .help = "say now and then how far it is, when nothing changes"},
+     .help = "print the revision now and then while nothing changes"},
     {FLAG_NO_PUT, "no-put", BOOL, .on = ON(CMD_WATCH), .taker = TAKER_CALL, .help = "leave out puts"},
     {FLAG_NO_DELETE, "no-delete", BOOL, .on = ON(CMD_WATCH), .taker = TAKER_CALL, .help = "leave out deletes"},
     {FLAG_FRAGMENT, "fragment", BOOL, .fallback = "true", .on = ON(CMD_WATCH), .taker = TAKER_CALL,
-     .help = "let the server send what is over 32 MiB in pieces"},
+     .help = "let the server split responses over 32 MiB"},
     {FLAG_INTERACTIVE, "interactive", .letter = 'i', .kind = BELFRY_KIND_REFUSED, .on = ON(CMD_WATCH),
-     .help = "not here: run one belfryctl watch for each key"},
-    {FLAG_INTERACTIVE, "interactive", .letter = 'i', BOOL, .on = ON(CMD_TXN), .help = "say which list is being read"},
-    {FLAG_ONCE, "once", BOOL, .on = ON(CMD_FOLLOW), .taker = TAKER_CALL, .help = "end when the state is complete"},
+     .help = "not supported: run one belfryctl watch per key"},
+    {FLAG_INTERACTIVE, "interactive", .letter = 'i', BOOL, .on = ON(CMD_TXN), .help = "print which list is being read"},
+    {FLAG_ONCE, "once", BOOL, .on = ON(CMD_FOLLOW), .taker = TAKER_CALL, .help = "exit when the state is complete"},
     {FLAG_PAGE_BYTES, "page-bytes", SIZE, .fallback = "1MiB", .on = ON(CMD_FOLLOW), .taker = TAKER_CALL,
      .help = "read the state in pages of about this size"},
 
     {FLAG_ADMIN, "admin", TEXT("URL"), .fallback = "http://127.0.0.1:23791", .on = ASKS_ADMIN,
-     .help = "http://host:port or unix:///path of the belfryd"},
-    {FLAG_READY, "ready", BOOL, .on = ON(CMD_HEALTH), .help = "should it receive clients? else: is it alive?"},
-    {FLAG_WAIT, "wait", TIME, .fallback = "0s", .on = ON(CMD_HEALTH), .help = "keep asking for up to this long"},
+     .help = "admin address: http://host:port or unix:///path"},
+    {FLAG_READY, "ready", BOOL, .on = ON(CMD_HEALTH), .help = "is it ready for clients? Without: is it alive?"},
+    {FLAG_WAIT, "wait", TIME, .fallback = "0s", .on = ON(CMD_HEALTH), .help = "retry for up to this long"},
     {FLAG_UPSTREAM, "upstream", TEXT("URL,..."), .on = ON(CMD_DOCTOR),
-     .help = "members of etcd, or a tier above; default: what the tier says it has"},
+     .help = "members of etcd, or a tier above; default: as the tier reports"},
     {FLAG_WRITE_KEY, "write-key", TEXT("KEY"), .on = ON(CMD_DOCTOR),
-     .help = "write this key, which must not exist, follow it down all tiers, and delete it"},
-    {FLAG_ONCE, "once", BOOL, .on = ON(CMD_TOP), .help = "print once and end"},
+     .help = "write this new key, follow it down all tiers, and delete it"},
+    {FLAG_ONCE, "once", BOOL, .on = ON(CMD_TOP), .help = "print once and exit"},
     {FLAG_INTERVAL, "interval", TIME, .fallback = "2s", .on = ON(CMD_TOP),
      .help = "redraw this often; at least 200ms"},
-    {FLAG_CLIENTS, "clients", BOOL, .on = ON(CMD_TOP), .help = "show what each client costs instead of watchers"},
+    {FLAG_CLIENTS, "clients", BOOL, .on = ON(CMD_TOP), .help = "show the cost of each client instead of watchers"},
     {FLAG_HOUR, "hour", BOOL, .on = ON(CMD_TOP), .help = "show the last hour instead of watchers"},
     {FLAG_SORT, "sort", CHOICE("WHAT", "lag|sent|age|cpu|memory|calls|connections"), .on = ON(CMD_TOP),
-     .help = "the largest lag, sent or age first; --clients: cpu, memory, calls, connections"},
+     .help = "sort by lag, sent or age; --clients: cpu, memory, calls, connections"},
     {FLAG_LIMIT, "limit", COUNT, .fallback = "50", .on = ON(CMD_TOP),
-     .help = "at most so many watchers or groups, up to 10000; of clients up to 1000"},
+     .help = "number of watchers or groups, up to 10000; of clients, up to 1000"},
     {FLAG_GROUP, "group", CHOICE("WHAT", "range|peer|state"), .on = ON(CMD_TOP),
      .help = "count watchers by range, peer or state"},
     {FLAG_FILTER, "filter", TEXT("TEXT"), .on = ON(CMD_TOP),
-     .help = "only those with this in their peer, identity, client, key, state or dialect"},
+     .help = "only rows with this text in peer, identity, client, key, state or dialect"},
 
     {FLAG_SERVER, "server", TEXT("URL"), .fallback = "http://127.0.0.1:23790", .on = ON(CMD_KUBE),
      .help = "http://host:port or https://host:port of the belfryd"},
     {FLAG_NAME, "name", TEXT("NAME"), .fallback = "belfry", .on = ON(CMD_KUBE),
-     .help = "what cluster, user and context are called"},
+     .help = "name of cluster, user and context"},
     {FLAG_NAMESPACE, "namespace", TEXT("NAME"), .on = ON(CMD_KUBE),
-     .help = "the namespace that kubectl looks at when it is not told"},
+     .help = "kubectl's default namespace"},
     {FLAG_TOKEN, "token", TEXT("TOKEN"), .on = ON(CMD_KUBE) | ON(CMD_VERIFY),
-     .help = "log in with it; visible to other users: prefer --token-file"},
+     .help = "log in with it; other users can see it: prefer --token-file"},
     {FLAG_TOKEN_FILE, "token-file", TEXT("FILE"), .on = ON(CMD_KUBE) | ON(CMD_VERIFY),
-     .help = "the file whose first line is the token"},
+     .help = "file whose first line is the token"},
     {FLAG_CERTIFICATE_AUTHORITY, "certificate-authority", TEXT("FILE"), .on = ON(CMD_KUBE),
      .help = "trust a belfryd signed by these authorities (PEM)"},
     {FLAG_CLIENT_CERTIFICATE, "client-certificate", TEXT("FILE"), .on = ON(CMD_KUBE),
-     .help = "show this certificate to the belfryd (PEM)"},
+     .help = "present this certificate to the belfryd (PEM)"},
     {FLAG_CLIENT_KEY, "client-key", TEXT("FILE"), .on = ON(CMD_KUBE),
      .help = "the private key of --client-certificate (PEM)"},
 
     {FLAG_REFERENCE, "reference", TEXT("URL,..."), .on = ON(CMD_VERIFY),
-     .help = "endpoints of the etcd that is believed; --kube: URL of the API server"},
+     .help = "endpoints of the etcd to compare with; --kube: URL of the API server"},
     {FLAG_REFERENCE_USER, "reference-user", TEXT("NAME[:PASSWORD]"), .on = ON(CMD_VERIFY),
      .help = "log in at the reference as this user instead of --user"},
     {FLAG_REFERENCE_PASSWORD_FILE, "reference-password-file", TEXT("FILE"), .on = ON(CMD_VERIFY),
-     .help = "the file whose first line is the password of --reference-user"},
+     .help = "file whose first line is the password of --reference-user"},
     {FLAG_REFERENCE_CACERT, "reference-cacert", TEXT("FILE"), .on = ON(CMD_VERIFY),
      .help = "trust a reference signed by these authorities, instead of --cacert (PEM)"},
     {FLAG_REFERENCE_CERT, "reference-cert", TEXT("FILE"), .on = ON(CMD_VERIFY),
@@ -490,16 +486,16 @@ static const struct belfry_opt_row flag_rows[] = {
     {FLAG_PREFIX, "prefix", BOOL, .on = ON(CMD_VERIFY),
      .help = "every key that begins with KEY; --prefix=KEY is the same"},
     {FLAG_FROM_KEY, "from-key", BOOL, .on = ON(CMD_VERIFY), .help = "KEY and every key after it"},
-    {FLAG_FOR, "for", TIME, .fallback = "10m", .on = ON(CMD_VERIFY), .help = "so long; 0s: until Ctrl-C"},
+    {FLAG_FOR, "for", TIME, .fallback = "10m", .on = ON(CMD_VERIFY), .help = "run this long; 0s: until Ctrl-C"},
     {FLAG_WATCHERS, "watchers", COUNT, .fallback = "8", .on = ON(CMD_VERIFY),
-     .help = "so many watchers on the tier, up to 64"},
+     .help = "number of watchers on the tier, up to 64"},
     {FLAG_HISTORY, "history", COUNT, .fallback = "10000", .on = ON(CMD_VERIFY),
-     .help = "watchers start up to so many revisions back; 0: only from now on"},
+     .help = "watchers start up to this many revisions back; 0: only from now on"},
     {FLAG_MAX_LAG, "max-lag", TIME, .fallback = "30s", .on = ON(CMD_VERIFY),
-     .help = "an event that is later than that is a violation"},
-    {FLAG_WRITE, "write", COUNT, .on = ON(CMD_VERIFY), .help = "write so many times a second to the reference"},
+     .help = "a later event is a violation"},
+    {FLAG_WRITE, "write", COUNT, .on = ON(CMD_VERIFY), .help = "writes per second to the reference"},
     {FLAG_WRITE_PREFIX, "write-prefix", TEXT("KEY"), .on = ON(CMD_VERIFY),
-     .help = "the keys of --write begin with this"},
+     .help = "prefix of the keys of --write"},
 };
 /* clang-format on */
 
@@ -514,8 +510,8 @@ const struct belfry_opt_table flag_table = {
     .about = "belfryctl: read, write, watch and follow keys in etcd, or in a belfryd.\n"
              "Arguments, flags and variables are those of etcdctl where it has them.\n"
              "\nUsage: belfryctl [flags] COMMAND [arguments]\n",
-    .end = "Environment: BELFRYCTL_ENDPOINTS stands for --endpoints, and so on for every flag\n"
-           "(upper case, - as _); where it is not set, ETCDCTL_ENDPOINTS does. A flag wins.\n"
-           "\nExit code: 0 done (a missing key too), 1 failed, 2 wrong usage, 3 no endpoint\n"
+    .end = "Environment: BELFRYCTL_ENDPOINTS, else ETCDCTL_ENDPOINTS, stands for --endpoints, and so\n"
+           "on for every flag (upper case, - as _). A flag on the command line overrides both.\n"
+           "\nExit code: 0 done (also if a key is missing), 1 failed, 2 wrong usage, 3 no endpoint\n"
            "answered in time, 4 refused (credentials or rights), 5 compacted, 130 Ctrl-C.\n",
 };

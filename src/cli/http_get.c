@@ -74,7 +74,7 @@ static void getting_failed(struct belfry_fetch *fetch, enum belfry_err err, cons
     (void)fetch;
     (void)unprocessed;
     if (!g->over)
-        g->err = err == BELFRY_ERR_PROTOCOL ? wrong(g, err, "what answers there is no HTTP server")
+        g->err = err == BELFRY_ERR_PROTOCOL ? wrong(g, err, "the server there does not speak HTTP")
                                             : wrong(g, err, "%s", *why == '\0' ? belfry_strerror(err) : why);
     g->over = true;
 }
@@ -160,7 +160,7 @@ static enum belfry_err get_from(struct getting *g, struct belfry_dns *dns, const
                                                      .dns = dns,
                                                      .endpoint = endpoint,
                                                      .dial_timeout_ms = (uint32_t)timeout_ms},
-                                       .nonsense = "what answers there is no HTTP server",
+                                       .nonsense = "the server there does not speak HTTP",
                                        .events = &events,
                                        .user = g};
     enum belfry_err err = belfry_http_create(&http, belfry_clock_ms(), &g->http);

@@ -291,7 +291,7 @@ static enum belfry_err ask_numbers(const char *address, int timeout_ms, struct d
     }
     err = doctor_admin_read_numbers(bytes_of(&page), out, &clock_ms);
     if (err == BELFRY_ERR_PROTOCOL)
-        snprintf(out->page.why, sizeof(out->page.why), "%.128s: what answers there is no belfryd", address);
+        snprintf(out->page.why, sizeof(out->page.why), "%.128s: the server there is not a belfryd", address);
     http_page_fini(&page);
     int64_t from_ms = before.tv_sec * 1000 + before.tv_nsec / 1000000,
             to_ms = after.tv_sec * 1000 + after.tv_nsec / 1000000;

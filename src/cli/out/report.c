@@ -35,10 +35,10 @@ const char *report_remedy(int err)
     case BELFRY_ERR_UNAVAILABLE:
     case BELFRY_ERR_TIMEOUT:
     case BELFRY_ERR_RESOLVE:
-        return "is a server running there? Others are named with --endpoints or BELFRYCTL_ENDPOINTS; "
-               "https:// is for TLS";
+        return "is a server running there? It is named with --endpoints or BELFRYCTL_ENDPOINTS; use "
+               "https:// for TLS";
     case BELFRY_ERR_DENIED:
-        return "this user may not: log in as another with --user, or have the role extended "
+        return "this user lacks the right: log in as another with --user, or extend its role "
                "(etcdctl role grant-permission)";
     case BELFRY_ERR_AUTH:
         return "log in with --user NAME and --password, --password-file or BELFRYCTL_PASSWORD";
@@ -49,7 +49,7 @@ const char *report_remedy(int err)
     case BELFRY_ERR_TLS:
         return "see --cacert, --cert, --key and --server-name";
     case BELFRY_ERR_TOO_LARGE:
-        return "a server takes 1.5 MiB in a write; to read more at once raise --max-message, or use --limit";
+        return "a server accepts writes of up to 1.5 MiB; to read more at once, raise --max-message or use --limit";
     case BELFRY_ERR_CLUSTER:
         return "check --endpoints";
     case BELFRY_ERR_UNSUPPORTED:
@@ -81,7 +81,7 @@ enum exit_code report_admin(int err, const char *why)
         return report_error(err, err == BELFRY_ERR_NOMEM ? NULL : why);
     fputs("belfryctl: ", stderr);
     table_bytes(stderr, (struct belfry_bytes){why, strlen(why)}, false);
-    fputs(": is a belfryd running? Its admin address is given with --admin or BELFRYCTL_ADMIN\n", stderr);
+    fputs(": is a belfryd running? Name its admin address with --admin or BELFRYCTL_ADMIN\n", stderr);
     return EXIT_NO_ANSWER;
 }
 
@@ -89,7 +89,7 @@ enum exit_code report_compacted(int64_t compact_rev)
 {
     fprintf(stderr,
             "belfryctl: history before revision %" PRId64 " has been compacted away\n"
-            "  watch from there with --rev %" PRId64 ", or use 'belfryctl follow', which begins with the state\n",
+            "  watch from there with --rev %" PRId64 ", or use 'belfryctl follow', which starts with the state\n",
             compact_rev, compact_rev);
     return EXIT_COMPACTED;
 }
