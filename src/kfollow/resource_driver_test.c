@@ -166,6 +166,8 @@ static void answer_410_of_every_server_lists_anew(void **state)
 {
     (void)state;
     struct scriptpeer_conn *watch = follow(2);
+    scriptpeer_chunk(watch, added("b", "30"));
+    drive_until(now().version == 30);
     scriptpeer_chunk(watch, event("ERROR", status(410, "Expired")));
     scriptpeer_end(watch);
     for (unsigned i = 0; i < 4; i++) { /* the overlap and the audit at each of both */
@@ -175,7 +177,7 @@ static void answer_410_of_every_server_lists_anew(void **state)
     }
     struct scriptpeer_conn *list = next_request();
     assert_false(is_watch(list));
-    assert_query(list, "resourceVersion", "20"); /* not older than ours */
+    assert_query(list, "resourceVersion", "30"); /* not older than ours */
     assert_string_equal(now().why, "no server has the changes since our version");
     answer_list(list, list_of("50", pod("a", "45")));
     answer_list(next_request(), list_of("50", ""));
