@@ -275,7 +275,7 @@ static void line_ask(struct admin *admin, enum line_kind kind)
     if (question != NULL) {
         *question = (struct question){admin, kind};
         line->question = question;
-        err = (kind == LINE_READYZ ? admin->opts.sample : admin->opts.collect)(on_numbers, question, admin->opts.user);
+        err = admin->opts.collect(on_numbers, question, admin->opts.user);
     }
     if (err == BELFRY_OK)
         return;
