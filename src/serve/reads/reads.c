@@ -556,7 +556,8 @@ static enum belfry_err read_begin(struct read *read, const struct identity *who,
     }
     read->state = READ_RIGHTS;
     enum belfry_err err = read_rights_ask(permit, who, &read->request, now_ms, on_read_verdict, read, &read->rights);
-    if (err == BELFRY_ERR_LIMIT) {
+    if (err == BELFRY_ERR_LIMIT ||
+        err == BELFRY_ERR_REFUSED) { /* too many questions wait, or its client holds too much */
         read_give_up(read);
         return BELFRY_OK;
     }
