@@ -15,6 +15,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define WIDGETS      "/apis/demo.example.com/v1/widgets"
+#define LARGE_KEY    8000
 #define MESSAGE_MAX  (60 * 1024) /* within the window of a stream */
 
 static void append(struct belfry_buf *to, const void *data, size_t len)
@@ -62,6 +63,7 @@ static void append_gzip(struct belfry_buf *to, struct choices *choices, const vo
 
 static void write_create(struct belfry_buf *to, struct choices *choices)
 {
+    static char large[LARGE_KEY];
     char key[64];
     struct belfry_wire_create create = {.watch_id = choose(choices, 4) == 0 ? choose(choices, 6) : 0,
                                         .progress_notify = choose(choices, 2) == 1,
@@ -73,6 +75,10 @@ static void write_create(struct belfry_buf *to, struct choices *choices)
     feed_key(choose(choices, FEED_KEYS), key, sizeof(key));
     create.key = choose(choices, 3) == 0 ? belfry_bytes_of("\0", 1) : belfry_bytes_str(key);
     create.range_end = ends[choose(choices, COUNT(ends))];
+    if (choose_rarely(choices, 5)) { /* watches that fill their pool */
+        memset(large, 'a' + (int)choose(choices, 20), sizeof(large));
+        create.key = belfry_bytes_of(large, 1 + choose(choices, sizeof(large)));
+    }
     if (choose(choices, 2) == 1)
         create.start_revision = 1 + (int64_t)choose(choices, (uint32_t)feed_head() + 4);
     verdict_must(belfry_write_watch_create(to, &create) == BELFRY_OK, "a create");
@@ -226,6 +232,7 @@ static void choose_query(struct choices *choices, char *to, size_t room, bool is
         "watch=1", "watch=true", "limit=1", "limit=3", "allowWatchBookmarks=true", "resourceVersion=0",
         "labelSelector=app%3Dweb", "labelSelector=app+in+(web,db),!x", "fieldSelector=spec.node%3Dn1",
         "timeoutSeconds=1", "pretty=1", "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
+        "labelSelector=app+in+(,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,)", /* a selector of 1 KB */
         /* from here on most are wrong, or wrong together */
         "limit=-1", "resourceVersionMatch=Exact", "labelSelector=%zz", "fieldSelector=metadata.name%3Dw1",
         "timeoutSeconds=x", "continue=abc", "includeObject=Object", "verbose"};
@@ -234,7 +241,7 @@ static void choose_query(struct choices *choices, char *to, size_t room, bool is
     size_t used = strlen(to);
     for (uint32_t n = choose(choices, is_wild ? 5 : 3); n > 0 && used + 80 < room; n--, used = strlen(to))
         snprintf(to + used, room - used, "%c%s", strchr(to, '?') == NULL ? '?' : '&',
-                 words[choose(choices, is_wild ? COUNT(words) : 12)]);
+                 words[choose(choices, is_wild ? COUNT(words) : 13)]);
     if (is_wild && choose(choices, 3) == 0)
         snprintf(to + used, room - used, "%cresourceVersion=%u", strchr(to, '?') == NULL ? '?' : '&',
                  choose(choices, (uint32_t)feed_head() + 3));

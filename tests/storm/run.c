@@ -27,6 +27,7 @@
 #define ROGUES        10
 #define HEAL_ROUNDS   4000 /* until the clients in good order are served: 10 ms each */
 #define SETTLE_ROUNDS 4000 /* until every account is at zero */
+#define LOOK_ROUNDS   97   /* between two looks: not a second, after which a tier asks upstream whether auth is on */
 #define ROUND_MS      10
 #define LOST_ROUNDS   150 /* after a right was lost: 100 ms each */
 #define LOST_ROUND_MS 100
@@ -332,8 +333,8 @@ static void expect_accounts(void)
     size_t value = 0;
     unsigned rounds = 0;
     const char *what;
-    while ((what = any_left_over(&value)) != NULL && rounds++ < SETTLE_ROUNDS / 100)
-        for (int i = 0; i < 100; i++)
+    while ((what = any_left_over(&value)) != NULL && rounds++ < SETTLE_ROUNDS / LOOK_ROUNDS)
+        for (int i = 0; i < LOOK_ROUNDS; i++)
             let_pass();
     if (what == NULL)
         return;
