@@ -42,7 +42,7 @@ static inline struct belfry_bytes belfry_buf_bytes(const struct belfry_buf *buf)
  * Errors: BELFRY_ERR_NOMEM, the buffer unchanged. */
 BELFRY_NODISCARD enum belfry_err belfry_buf_reserve(struct belfry_buf *buf, size_t len, uint8_t **out);
 
-/* How many bytes more the buffer would take from the allocator to hold `len` more bytes: for accounts that ask first. */
+/* How many bytes more the buffer would take from the allocator to hold `len` more: for accounts that ask first. */
 size_t belfry_buf_growth(const struct belfry_buf *buf, size_t len);
 void belfry_buf_grown(struct belfry_buf *buf, size_t len);
 

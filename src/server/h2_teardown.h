@@ -3,10 +3,10 @@
  * h2_teardown: ends HTTP/2 servers in steps.
  *
  * To end a hundred thousand exchanges takes a tenth of a second, in which the loop would serve no other connection. So
- * their handlers receive `gone` over several turns of the loop, and another thread frees what nghttp2 keeps for them: at
- * most one at a time, which is made when it is needed and ends when there is nothing left to free. If it cannot be made
- * (a limit of processes), the loop frees it, and that turn is long. libuv's pool would abort the process instead. Most
- * connections have few exchanges and end immediately.
+ * their handlers receive `gone` over several turns of the loop, and another thread frees what nghttp2 keeps for them.
+ * There is at most one such thread: it is made when it is needed and ends when there is nothing left to free. If it
+ * cannot be made (a limit of processes), the loop frees the server, and that turn is long. libuv's pool would abort the
+ * process instead. Most connections have few exchanges and end immediately.
  *
  * Thread: owner (the loop's).
  * Memory: none per server but its h2_teardown_item, which the connection embeds.
