@@ -309,7 +309,7 @@ static void tree_for_people_is_text(void **state)
     struct fake fake = get("/debug/tree?format=text");
     assert_int_equal(fake.status, 200);
     assert_string_equal(fake.type, "text/plain; charset=utf-8");
-    assert_non_null(strstr(body(&fake), "level  name "));
+    assert_non_null(strstr(body(&fake), "level name "));
     fake_fini(&fake);
 }
 
