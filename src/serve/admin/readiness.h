@@ -48,7 +48,8 @@ const char *readiness_name(enum readiness_check check); /* "upstream", "lag", ..
 
 /* As members of an object that is open:
  * "ready":false,"verdict":"not ready","why":"lag: 9 s behind (limit 5 s)",
- * "warnings":[{"name":"upstream","why":"..","hint":".."}],"checks":[{"name":"upstream","ok":true},{"name":"lag","ok":false,"why":"..","hint":".."},...]
+ * "warnings":[{"name":"upstream","why":"..","hint":".."}],
+ * "checks":[{"name":"upstream","ok":true},{"name":"lag","ok":false,"why":"..","hint":".."},...]
  * The verdict is "ready", "not ready" or "draining"; "why" is that of the first check that does not hold, or "". */
 void readiness_write(struct belfry_json *json, const struct tier_numbers *numbers);
 
