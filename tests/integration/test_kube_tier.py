@@ -8,6 +8,7 @@ import time
 
 import procs
 import pytest
+from client import binary
 from etcd import Cluster
 from kube import rv
 from kube_apiserver import KubeCluster
@@ -138,7 +139,7 @@ def test_watchers_of_every_resource_are_shown(tier):
     expected = ["configmaps -A", "configmaps -n prod", "pods -A"]
     assert set(expected) <= set(ranges(tier))
     rows = json.loads(tier.admin("/debug/watchers")[1])["rows"]
-    assert {row["identity"] for row in rows} == {"user:" + row["identity"].removeprefix("user:") for row in rows}, "a review names the user"
+    assert rows and all(row["identity"].startswith("user:") for row in rows), "a review names the user"
     shown = procs.run([binary("belfryctl"), "top", "--once", "--admin", f"http://127.0.0.1:{tier.admin_port}"], text=True).stdout
     assert "configmaps -n prod" in shown and "token:" not in shown, shown
     for events in watches:
