@@ -197,6 +197,11 @@ def test_a_dead_upstream_is_told_and_its_return_too(browser, cluster, make_tier,
     page.wait_js("document.getElementById('tree-broken') !== null")
     broken = page.text("tree-broken")
     assert "cannot connect to etcd, for " in broken or "hears nothing from etcd" in broken, broken
+    page.wait_js("document.querySelector('#troubles .hint')?.textContent.includes('is upstream up')", 20)
+    assert page.text("link") == "page connected", "nothing green beside a tier that is not ready"
+    page.wait_js("document.getElementById('lag').textContent === '–'", 20)  # how far upstream is, nobody knows
+    texts = page.js("[...document.querySelectorAll('#log td.text')].map(e => e.textContent).join('|')")
+    assert 'why="' not in texts and "rev=" not in texts, texts
     picture(page, "page-upstream-dead")
     browser.window(PHONE, 740, mobile=True)
     assert page.is_within(PHONE)

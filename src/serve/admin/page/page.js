@@ -94,9 +94,24 @@ function showNumbers() {
     const known = now != null && old != null && now >= old && elapsed > 0;
     show(e, known ? (now - old) / elapsed : null, forms[e.dataset.f] ?? rate);
   }
-  const up = numbers.upstream, memory = Object.values(numbers.summary.memory).reduce((a, b) => a + b, 0);
-  show($("lag"), up.answered ? Math.max(0, up.upstream_revision - up.revision) : null, count);
+  const up = numbers.upstream, resources = numbers.resources, follows = up.answered && up.standing === "ready";
+  const memory = Object.values(numbers.summary.memory).reduce((a, b) => a + b, 0);
+  show($("lag"), follows ? Math.max(0, up.upstream_revision - up.revision) : null, count);
   show($("memory"), memory, bytes);
+  if (!resources) return;
+  const sum = name => resources.reduce((all, resource) => all + resource[name], 0);
+  show($("keys"), sum("objects"), count);
+  show($("keys-bytes"), sum("replica_bytes"), bytes);
+  show($("lag"), resources.filter(resource => resource.ready).length, count);
+}
+
+/* In front of Kubernetes' API there are objects and resources, and no revision of the whole. */
+function showMode() {
+  const n = numbers.resources?.length;
+  document.body.classList.toggle("kube", n > 0);
+  say($("keys-label"), n ? "Objects in the replicas" : "Keys in the replica");
+  say($("lag-label"), n ? "Resources ready" : "Behind upstream");
+  say($("lag-unit"), n ? ` of ${n}` : " rev");
 }
 
 function showTitle() {
@@ -112,19 +127,20 @@ function showHealth() {
   const failed = summary.checks.filter(check => !check.ok);
   const troubles = Object.values(pools).map(pool => pool.trouble).filter(Boolean);
   const verdict = numbers.draining ? "Draining" : summary.ready ? "Ready" : "Not ready";
-  $("health").className = "card health " + (!summary.ready ? "bad" : troubles.length > 0 ? "warn" : "ok");
+  $("health").className = "card health " + (!summary.ready ? "bad" : troubles.length + (summary.warnings ?? []).length > 0 ? "warn" : "ok");
   say($("verdict"), verdict);
   document.title = `${verdict}: ${numbers.name || "belfryd"}`;
   let follows = "";
   if (upstream.answered && upstream.endpoint) {
     follows = `${summary.ready ? "follows" : "last followed"} ${upstream.endpoint}`;
-    follows += `, revision ${count(upstream.revision)}`;
+    if (!numbers.resources) follows += `, revision ${count(upstream.revision)}`;
   }
   say($("follows"), follows);
   const items = summary.checks.map(check => make("li", check.ok ? {} : {class: "no"}, check.name));
   items.push(make("li", troubles.length > 0 ? {class: "attention"} : {}, "pools"));
   $("checks").replaceChildren(...items);
-  const lines = failed.map(check => make("li", {class: "no"}, `${check.name}: ${check.why}`));
+  const line = (kind, {name, why, hint}) => make("li", kind, `${name}: ${why}`, ...(hint ? [make("div", {class: "hint"}, hint)] : []));
+  const lines = [...failed.map(check => line({class: "no"}, check)), ...(summary.warnings ?? []).map(warning => line({}, warning))];
   $("troubles").replaceChildren(...lines, ...troubles.map(text => make("li", {}, text)));
 }
 
@@ -166,10 +182,13 @@ function showResources() {
       number(resource.watches, true), number(resource.proofs, true), make("td", {class: "wide text"}, resource.server || "–"))));
 }
 
+/* The label of a metric stays; people read what it means. */
+const reasons = {kube_front: "Kubernetes requests that cannot be served", kube_relay: "Kubernetes requests over the relays' limit"};
+
 function showRejected() {
   const all = Object.entries(numbers.summary.rejected), some = all.filter(([, n]) => n > 0).sort((a, b) => b[1] - a[1]);
   $("rejected").replaceChildren(...some.map(([reason, n]) =>
-    make("li", {"data-reason": reason}, make("span", {}, reason.replaceAll("_", " ")), make("b", {"data-v": n}, count(n)))));
+    make("li", {"data-reason": reason}, make("span", {}, reasons[reason] ?? reason.replaceAll("_", " ")), make("b", {"data-v": n}, count(n)))));
   say($("rejected-none"), some.length === 0 ? `Nothing was rejected since the start, for any of ${all.length} reasons.`
     : `For ${all.length - some.length} other reasons nothing was rejected since the start.`);
 }
@@ -183,29 +202,32 @@ function hop(level) {
   return (level.hop === "half_trip" ? "≈ " : "") + ms(level.hop_us / 1000);
 }
 
-/* A level that has stopped reporting: what it said last, and when. */
-function lastState(level) {
-  return `${level.last_standing ?? "unknown"} ${age(level.age_ms)} ago`;
+/* A level is known as of some time ago: a revision that is older than its neighbour's must not look like a lag, nor the
+ * lag of a level that is silent like none. */
+function treeState(level) {
+  const said = level.standing === "?" ? level.last_standing ?? "unknown" : level.standing || "–";
+  return [said + (level.standing === "?" || level.age_ms >= 1000 ? ` ${age(level.age_ms)} ago` : ""), standings[level.standing] ?? ""];
 }
 
-function treeRow(name, state, revision, lag, hopText, version, address, self, level) {
-  const known = (n, form) => n == null ? "–" : form(n);
+function treeRow(name, [state, kind], revision, lag, hopText, version, address, self) {
+  const known = (n, form) => n == null || n === 0 && numbers?.resources ? "–" : form(n);
   return make("tr", self ? {class: "self"} : {}, make("th", {scope: "row", class: "text"}, name),
-    make("td", {class: standings[state] ?? ""}, state === "?" ? lastState(level) : state || "–"),
+    make("td", {class: kind}, state),
     make("td", {class: "num wide"}, known(revision, count)), make("td", {class: "num"}, known(lag, count)),
     make("td", {class: "num"}, hopText), make("td", {class: "wide"}, version || "–"), make("td", {class: "wide text"}, address || "–"));
 }
 
 function showTree(tree) {
-  const rows = tree.above.map(l => treeRow(l.name || (l.endpoint ? "etcd" : "?"), l.standing, l.revision, l.lag, hop(l), l.version, l.endpoint, false, l));
+  const lag = level => (level.standing === "ready" || !level.standing) && !(level.age_ms >= 2000) ? level.lag : null;
+  const rows = tree.above.map(l => treeRow(l.name || (l.endpoint ? "etcd" : "?"), treeState(l), l.revision, lag(l), hop(l), l.version, l.endpoint));
   const self = tree.self;
   const standing = numbers === null || numbers.summary.ready || self.standing !== "ready" ? self.standing : "not ready";
-  rows.push(treeRow((self.name || "belfryd") + " (this one)", standing, self.revision, self.lag, hop(self), self.version, numbers?.advertise, true, self));
+  rows.push(treeRow((self.name || "belfryd") + " (this one)", treeState({standing}), self.revision, lag({standing, lag: self.lag}), hop(self), self.version, numbers?.advertise, true));
   if (tree.broken)
     rows.push(make("tr", {}, make("td", {colspan: "7", class: "state-bad", id: "tree-broken"}, tree.broken.what
       + (tree.broken.for_ms == null ? "" : `, for ${age(tree.broken.for_ms)}`) + (tree.broken.why ? `: ${tree.broken.why}` : ""))));
   for (const tier of tree.below)
-    rows.push(treeRow("↳ " + tier.name, tier.lag > 0 ? "behind" : "synced", tier.position, tier.lag, "–", "", tier.peer));
+    rows.push(treeRow("↳ " + tier.name, [tier.lag > 0 ? "behind" : "synced", ""], tier.position, tier.lag, "–", "", tier.peer));
   if (tree.more > 0) rows.push(make("tr", {}, make("td", {colspan: "7", class: "empty"}, `and ${count(tree.more)} streams of other tiers below`)));
   $("tree").tBodies[0].replaceChildren(...rows);
 }
@@ -461,13 +483,24 @@ function choose(name) {
 
 /* ---- the log ---- */
 
+/* The pairs of a line, as belfryd writes them: the reason first, then what to do, then the rest. */
+function logText(text) {
+  const pairs = [...text.matchAll(/([^\s=]+)=(?:"((?:\\.|[^"\\])*)"|(\S*))/g)].map(([, name, quoted, plain]) =>
+    [name, quoted === undefined ? plain : quoted.replace(/\\(["\\])/g, "$1")]);
+  if (pairs.length === 0) return [text];
+  const of = name => pairs.find(([other]) => other === name)?.[1];
+  const rest = pairs.filter(([name]) => !["why", "hint", "remedy"].includes(name)).map(([name, value]) => `${name.replaceAll("_", " ")} ${value}`).join(", ");
+  const parts = [of("why"), of("hint") ?? of("remedy"), rest].filter(Boolean);
+  return parts.map((part, i) => make("div", i === 0 ? {} : {class: "hint"}, part));
+}
+
 async function loadLog() {
   const got = await ask("/debug/log");
   if (!got?.lines) return;
   $("log").tBodies[0].replaceChildren(...got.lines.map(line => make("tr", {},
     make("td", {class: "time"}, make("time", {datetime: new Date(line.time_ms).toISOString()}, new Date(line.time_ms).toLocaleString("en-GB"))),
     make("td", {class: line.level === "error" ? "state-bad" : "state-warn"}, line.level),
-    make("td", {}, line.event), make("td", {class: "text"}, line.text))));
+    make("td", {}, line.event.replaceAll("_", " ")), make("td", {class: "text"}, ...logText(line.text)))));
   $("log-none").hidden = got.lines.length > 0;
 }
 
@@ -532,7 +565,8 @@ function onNumbers(event) {
   [before, beforeAt] = [numbers, numbersAt];
   [numbers, numbersAt] = [JSON.parse(event.data), Date.now()];
   if (before && numbers.up_ms < before.up_ms) { before = null; hour.columns = []; loadLog(); } /* it was restarted */
-  showLink("live", "live");
+  showLink(numbers.summary.ready ? "live" : "live open", numbers.summary.ready ? "live" : "page connected");
+  showMode();
   showTitle();
   showHealth();
   showNumbers();
