@@ -27,6 +27,7 @@ enum kube_verb {
 struct kube_target {
     bool is_resource; /* false: discovery, or an unknown path */
     enum kube_verb verb;
+    bool by_prefix;                                                             /* a watch by the deprecated /watch/ */
     struct belfry_bytes group, version, resource, namespace, name, subresource; /* point into the path; "": none */
 };
 

@@ -102,13 +102,13 @@ void kube_target_read(struct belfry_bytes method, struct belfry_bytes path, bool
     *out = (struct kube_target){.verb = verb_of(method, true, false)};
     if (!split_path(path, &parts) || !take_group_version(&parts, &target))
         return;
-    bool by_prefix = take_word(&parts, "watch");
+    target.by_prefix = take_word(&parts, "watch");
     take_namespace(&parts, &target);
     target.resource = take_part(&parts);
     target.name = take_part(&parts);
     target.subresource = take_part(&parts);
     if (target.resource.len == 0 || parts_left(&parts) > 0)
         return;
-    target.verb = verb_of(method, target.name.len > 0 && !by_prefix, watch || by_prefix);
+    target.verb = verb_of(method, target.name.len > 0 && !target.by_prefix, watch || target.by_prefix);
     *out = target;
 }

@@ -85,7 +85,9 @@ def requests(since=0):
             yield path, {"resourceVersion": 0, "labelSelector": "app in (open,shut)"}, {}
             yield path, {"watch": 1, "resourceVersion": 0, "timeoutSeconds": 1}, {}
             yield path, {"watch": 1, "resourceVersion": 0, "timeoutSeconds": 1, "fieldSelector": "metadata.name=open"}, {}
-            yield path.replace("/api/v1/", "/api/v1/watch/"), {"resourceVersion": 0, "timeoutSeconds": 1}, {}
+            for narrow in ({}, {"fieldSelector": "metadata.name=open"}, {"labelSelector": "app=open"}):  # by the old path these give no right
+                yield path.replace("/api/v1/", "/api/v1/watch/"), {"resourceVersion": 0, "timeoutSeconds": 1, **narrow}, {}
+        yield kind.path("prod", "open").replace("/api/v1/", "/api/v1/watch/"), {"resourceVersion": 0, "timeoutSeconds": 1}, {}
         for namespace in NAMESPACES:
             for name in (*NAMES, "absent"):
                 yield kind.path(namespace, name), {"resourceVersion": 0}, {}

@@ -206,6 +206,8 @@ static struct belfry_bytes subject_namespace(const struct kube_target *target)
     return is_namespace ? target->name : target->namespace;
 }
 
+/* A watch by the deprecated prefix is authorised by its path alone: API servers look at the selectors of other lists
+ * and watches only. */
 static enum belfry_err write_subject(struct kube_ask *ask, const struct kube_target *target)
 {
     static const char *const verbs[] = {
@@ -217,9 +219,9 @@ static enum belfry_err write_subject(struct kube_ask *ask, const struct kube_tar
         .resource = target->resource,
         .subresource = target->subresource,
         .namespace = subject_namespace(target),
-        .name = target->name.len > 0 ? target->name : selected_name(ask),
+        .name = target->name.len > 0 || target->by_prefix ? target->name : selected_name(ask),
     };
-    if (target->verb != KUBE_VERB_GET)
+    if (target->verb != KUBE_VERB_GET && !target->by_prefix)
         take_selectors(ask->selector, &subject);
     return review_subject_write(&subject, &ask->subject);
 }

@@ -166,6 +166,10 @@ static void a_review_is_about_the_request(void **state)
     assert_subject("/api/v1/namespaces/prod/pods?fieldSelector=metadata.name%3Dp1",
                    "list//v1/pods/prod/p1//metadata.name=p1");
     assert_subject("/api/v1/pods?fieldSelector=metadata.namespace%3Dprod", "list//v1/pods////metadata.namespace=prod");
+    /* by the old path, selectors give no right */
+    assert_subject("/api/v1/watch/namespaces/prod/pods?fieldSelector=metadata.name%3Dp1", "watch//v1/pods/prod///");
+    assert_subject("/api/v1/watch/pods?labelSelector=a%3Db", "watch//v1/pods////");
+    assert_subject("/api/v1/watch/namespaces/prod/pods/p1", "watch//v1/pods/prod/p1//");
     assert_subject("/api/v1/namespaces/prod", "get//v1/namespaces/prod/prod//"); /* a role in it may allow that */
     assert_subject("/api/v1/namespaces?fieldSelector=metadata.name%3Dprod",
                    "list//v1/namespaces//prod//metadata.name=prod");
