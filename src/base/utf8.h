@@ -41,7 +41,9 @@ static inline bool belfry_utf8_valid(const char *text, size_t len)
 /* C0, DEL or C1: a terminal may take it for a command. */
 static inline bool belfry_utf8_is_control(uint32_t code)
 {
-    return code < 0x20 || (code >= 0x7f && code < 0xa0);
+    bool turns = code == 0x61c || code == 0x200e || code == 0x200f || (code >= 0x202a && code <= 0x202e) ||
+                 (code >= 0x2066 && code <= 0x2069);
+    return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x2028 || code == 0x2029 || turns;
 }
 
 #define BELFRY_UTF8_MAX 4

@@ -65,11 +65,15 @@ static void what_is_no_character_is_refused(void **state)
     assert_false(belfry_utf8_valid("a\xc3", 2));
 }
 
-static void controls_are_those_of_c0_and_c1(void **state)
+static void controls_are_those_of_c0_and_c1_and_those_that_turn_text(void **state)
 {
     (void)state;
     assert_true(belfry_utf8_is_control(0) && belfry_utf8_is_control(0x1f) && belfry_utf8_is_control(0x7f));
     assert_true(belfry_utf8_is_control(0x80) && belfry_utf8_is_control(0x9f));
+    static const uint32_t turning[] = {0x61c, 0x200e, 0x200f, 0x2028, 0x2029, 0x202a, 0x202e, 0x2066, 0x2069};
+    for (size_t i = 0; i < sizeof(turning) / sizeof(turning[0]); i++)
+        assert_true(belfry_utf8_is_control(turning[i]));
+    assert_false(belfry_utf8_is_control(0x200d) || belfry_utf8_is_control(0x202f) || belfry_utf8_is_control(0x206a));
     assert_false(belfry_utf8_is_control(' ') || belfry_utf8_is_control('~') || belfry_utf8_is_control(0xa0));
 }
 
@@ -78,7 +82,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(characters_of_every_length_are_read),
         cmocka_unit_test(what_is_no_character_is_refused),
-        cmocka_unit_test(controls_are_those_of_c0_and_c1),
+        cmocka_unit_test(controls_are_those_of_c0_and_c1_and_those_that_turn_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/password_file.h"
 #include "daemon/config_listen.h"
@@ -387,8 +388,33 @@ static void warn_variable(const char *variable, FILE *out)
             variable, meant);
 }
 
+/* Group members may read it: a service's group, or Kubernetes' fsGroup, is given that on purpose. */
+static bool others_may_read(const char *path)
+{
+    struct stat st;
+    return path != NULL && stat(path, &st) == 0 && (st.st_mode & S_IROTH) != 0;
+}
+
+void config_each_open_secret(const struct config *config, void (*fn)(const char *path, void *user), void *user)
+{
+    const char *const files[] = {config->upstream_password_file, config->upstream_token_file, config->upstream_key,
+                                 config->upstream_token_key, config->ticket_key_file};
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+        if (others_may_read(files[i]))
+            fn(files[i], user);
+    for (size_t i = 0; i < config->n_listen; i++)
+        if (others_may_read(config->listen[i].key))
+            fn(config->listen[i].key, user);
+}
+
+static void warn_secret(const char *path, void *user)
+{
+    fprintf(user, "warning: %s: every user of this machine may read this secret: chmod o-r it\n", path);
+}
+
 void config_warn(const struct config_draft *draft, FILE *out)
 {
+    config_each_open_secret(draft->config, warn_secret, out);
     const struct config *config = draft->config;
     warn_upstream(config, out);
     warn_open(&config->admin, out);

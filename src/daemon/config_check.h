@@ -8,6 +8,10 @@
  * BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err config_check(const struct config_draft *draft);
 
+/* Files with passwords, tokens and keys that every user of the machine may read. They are used all the same: Kubernetes
+ * mounts secrets so unless it is told otherwise. */
+void config_each_open_secret(const struct config *config, void (*fn)(const char *path, void *user), void *user);
+
 /* Prints what is allowed and probably not meant, a line each. */
 void config_warn(const struct config_draft *draft, FILE *out);
 

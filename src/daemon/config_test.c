@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -808,6 +809,28 @@ static void check_config_says_ok(void **state)
     assert_string_equal(printed, "configuration ok\n");
 }
 
+static void secrets_that_everybody_may_read_are_warned_about(void **state)
+{
+    (void)state;
+    char secret[] = "/tmp/belfry-secret-XXXXXX";
+    int fd = mkstemp(secret);
+    assert_int_equal(write(fd, "secret\n", 7), 7);
+    for (int open = 0; open < 2; open++) {
+        char expected[160] = "configuration ok\n";
+        assert_int_equal(fchmod(fd, open ? 0644 : 0640), 0);
+        if (open)
+            snprintf(expected, sizeof(expected),
+                     "warning: %s: every user of this machine may read this secret: chmod o-r it\nconfiguration ok\n",
+                     secret);
+        load("--check-config", "--cache-dir", "/tmp/belfry-none", "--listen", SOCKET ",rights=upstream", "--admin",
+             ADMIN, "--upstream-user", "root", "--upstream-password-file", secret, NULL);
+        load_ok();
+        assert_string_equal(printed, expected);
+    }
+    close(fd);
+    unlink(secret);
+}
+
 static size_t n_told(void)
 {
     size_t n = 0;
@@ -1327,6 +1350,7 @@ int main(void)
         TEST(help_names_every_flag_its_default_and_the_exit_codes),
         TEST(version_is_one_line),
         TEST(check_config_says_ok),
+        TEST(secrets_that_everybody_may_read_are_warned_about),
         TEST(check_config_tells_faults_of_every_source),
         TEST(check_config_warns_of_what_is_probably_not_meant),
         TEST(check_config_refuses_files_that_a_start_could_not_use),

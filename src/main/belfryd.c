@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "daemon/config.h"
+#include "daemon/config_check.h"
 #include "daemon/front.h"
 #include "daemon/harden.h"
 #include "daemon/logger.h"
@@ -47,6 +48,13 @@ static void announce_hardening(const struct harden_report *report, const struct 
                     "remedy=\"start it as a user of its own\"");
 }
 
+static void warn_open_secret(const char *path, void *user)
+{
+    const struct belfry_log *const *log = user;
+    belfry_logf(*log, BELFRY_LOG_WARN, "secret_is_open",
+                "file=\"%s\" why=\"every user of this machine may read this secret\" remedy=\"chmod o-r it\"", path);
+}
+
 static int run(const struct config *config, int argc, char **argv)
 {
     struct harden_report hardened = {0};
@@ -60,6 +68,8 @@ static int run(const struct config *config, int argc, char **argv)
     }
     announce(config, logger_log(logger));
     announce_hardening(&hardened, logger_log(logger));
+    const struct belfry_log *log = logger_log(logger);
+    config_each_open_secret(config, warn_open_secret, &log);
     struct front_opts front = {.config = config, .logger = logger, .argc = argc, .argv = argv};
     enum belfry_err err = front_run(&front, why, sizeof(why));
     if (err != BELFRY_OK && why[0] != '\0')

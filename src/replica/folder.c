@@ -21,6 +21,7 @@
 #define DEATHS       "deaths"
 #define DEATHS_MAX   9
 #define NAME_BYTES   32
+#define FOREIGN_LINK "is a link of another user's: give the folder itself"
 #define LINE_BYTES   (FOLDER_BOOT_MAX + NAME_BYTES + 16)
 
 struct marker {
@@ -91,6 +92,13 @@ static const char *distrust_of(const struct stat *st)
     return NULL;
 }
 
+/* The path may be another user's link, which could lead elsewhere tomorrow. Root may have set one. */
+static bool is_foreign_link(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0 && S_ISLNK(st.st_mode) && st.st_uid != geteuid() && st.st_uid != 0;
+}
+
 static bool make_folder(const char *path)
 {
     return mkdir(path, 0700) == 0 || errno == EEXIST;
@@ -132,6 +140,11 @@ enum belfry_err folder_open(struct folder *folder, const char *path, const char 
         goto fail;
     if (path[0] != '\0' && !make_folders(folder->path)) {
         err = folder_explain(why, folder->path, "cannot make the folder");
+        goto fail;
+    }
+    if (is_foreign_link(path)) {
+        errno = 0;
+        err = folder_explain(why, path, FOREIGN_LINK);
         goto fail;
     }
     folder->dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -187,6 +200,8 @@ enum belfry_err folder_try(const char *path, char *why, size_t why_len)
         cut_to_parent(at); /* folder_open() would make this one */
     bool is_there = strcmp(at, path) == 0;
     const char *distrust = code == 0 && is_there ? distrust_of(&st) : NULL;
+    if (code == 0 && is_there && is_foreign_link(path))
+        distrust = FOREIGN_LINK;
     if (code != 0)
         snprintf(why, why_len, "%s: %s: %s", at, is_there ? "cannot use the folder" : "cannot make a folder in it",
                  strerror(code));

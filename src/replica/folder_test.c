@@ -200,6 +200,26 @@ static void folder_of_another_user_is_refused(void **state)
     free(why);
 }
 
+static void link_of_another_user_is_refused(void **state)
+{
+    (void)state;
+    if (geteuid() != 0) {
+        print_message("only root can give a link away\n");
+        skip();
+    }
+    char target[256];
+    assert_int_equal(mkdir(in("cache"), 0700), 0);
+    snprintf(target, sizeof(target), "%s", in("cache"));
+    assert_int_equal(symlink(target, in("link")), 0);
+    assert_string_equal(fault("link"), ""); /* one's own */
+    assert_int_equal(lchown(in("link"), 65534, 65534), 0);
+    char *why = refusal("link");
+    assert_non_null(strstr(why, "/link: is a link of another user's: give the folder itself"));
+    assert_string_equal(fault("link"), why);
+    free(why);
+    assert_int_equal(unlink(in("link")), 0);
+}
+
 static enum belfry_err open_and_close(void)
 {
     struct folder folder;
@@ -231,6 +251,7 @@ int main(void)
         TEST(trial_finds_a_folder_that_may_not_be_written_to),
         TEST(folder_that_others_may_write_to_is_refused),
         TEST(folder_of_another_user_is_refused),
+        TEST(link_of_another_user_is_refused),
         TEST(refused_memory_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -512,7 +512,8 @@ static int on_head_end(llhttp_t *parser)
     if (parser->http_major != 1)
         return parser_result(h1, BELFRY_ERR_UNSUPPORTED);
     struct exchange_head head = fields_head(&h1->head);
-    if (!has_valid_host(&head, is_http10))
+    bool is_framed_wrongly = is_http10 && exchange_field(&head, "transfer-encoding").data != NULL; /* RFC 9112, 6.1 */
+    if (is_framed_wrongly || !has_valid_host(&head, is_http10))
         return parser_result(h1, BELFRY_ERR_PROTOCOL);
     head.method = belfry_bytes_str(llhttp_method_name(llhttp_get_method(parser)));
     head.scheme = belfry_bytes_str(h1->opts.conn->tls ? "https" : "http");

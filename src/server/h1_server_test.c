@@ -237,6 +237,7 @@ static void what_is_not_http_is_refused_and_the_connection_ends(void **state)
         int status;
     } rows[] = {
         {"hello\r\n\r\n", 400},
+        {"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\nConnection: keep-alive\r\n\r\n0\r\n\r\n", 400},
         {"GET / HTTP/1.1\r\n\r\n", 400},
         {"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400},
         {"GET / HTTP/1.1\r\nHost: a\r\nX: 1\r\n folded\r\n\r\n", 400},

@@ -1,10 +1,12 @@
 /* src/cli/out/out_json_test.c */
 #include "cli/out/out_json.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -127,6 +129,24 @@ static void simple_has_etcdctls_bytes(void **state)
                                    "DELETE\nw/1\n\n\n");
 }
 
+static void simple_lets_nothing_reach_a_terminal_raw(void **state)
+{
+    (void)state;
+    char got[256] = "";
+    int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+    assert_true(terminal >= 0 && grantpt(terminal) == 0 && unlockpt(terminal) == 0);
+    FILE *to = fopen(ptsname(terminal), "w");
+    assert_non_null(to);
+    simple_bytes(to, bytes("a\x1b]0;x\x07\t\xe2\x80\xae\xff\xc3\xa9"), 0);
+    fflush(to);
+    assert_true(read(terminal, got, sizeof(got) - 1) > 0);
+    assert_null(strchr(got, 0x1b));
+    assert_non_null(strstr(got, "a\\x1b]0;x\\x07"));
+    assert_non_null(strstr(got, "\\xe2\\x80\\xae\\xff\xc3\xa9"));
+    fclose(to);
+    close(terminal);
+}
+
 static void the_table_lets_nothing_reach_the_terminal_raw(void **state)
 {
     (void)state;
@@ -161,6 +181,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_event_is_one_line_with_base64_where_it_is_not_text, begin, end),
         cmocka_unit_test_setup_teardown(a_watch_response_has_etcdctls_bytes, begin, end),
         cmocka_unit_test_setup_teardown(simple_has_etcdctls_bytes, begin, end),
+        cmocka_unit_test_setup_teardown(simple_lets_nothing_reach_a_terminal_raw, begin, end),
         cmocka_unit_test_setup_teardown(the_table_lets_nothing_reach_the_terminal_raw, begin, end),
         cmocka_unit_test_setup_teardown(the_table_shows_old_and_new, begin, end),
     };

@@ -8,7 +8,7 @@
 
 enum { SIMPLE_HEX = 1, SIMPLE_VALUE_ONLY = 2 }; /* `how`, or 0 */
 
-/* The bytes as they are, or as \xNN. */
+/* The bytes as they are, or as \xNN. On a terminal control characters but tab and newline are \xNN, too. */
 void simple_bytes(FILE *out, struct belfry_bytes bytes, unsigned how);
 /* A key and its value, each on a line. */
 void simple_kv(FILE *out, const struct belfry_event *kv, unsigned how);
