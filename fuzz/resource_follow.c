@@ -133,16 +133,16 @@ static void step(uint8_t what, uint8_t version, uint8_t which)
             belfry_ignore(resource_on_bookmark(f.follow, f.watch, rv, f.now));
         break;
     case 4:
-        resource_on_item(f.follow, f.list, &object, f.now);
+        resource_on_item(f.follow, f.list, &object, 1 + (which & 2), f.now);
         break;
     case 5:
-        list_ends(&f.list, rv, which & 1);
+        list_ends(&f.list, rv, 1 + (which & 2));
         break;
     case 6:
-        list_ends(&f.probe, rv, 0);
+        list_ends(&f.probe, rv, 1 + (which & 2));
         break;
     case 7:
-        resource_on_opened(f.follow, f.watch, which & 1, f.now);
+        resource_on_opened(f.follow, f.watch, 1 + (which & 2), f.now);
         break;
     case 8:
         end_request(which & 4 ? &f.list : which & 8 ? &f.probe : &f.watch, (enum resource_end)(which % 3));
