@@ -194,8 +194,8 @@ def test_silence_ends_in_time_with_exit_3(serve):
 @pytest.mark.parametrize("kw, code, words", [
     (dict(status=404), 1, "answered 404: is that the admin address of a belfryd?"),
     (dict(status=503, body=b"too many questions at once: try again\n"), 1, "answered 503: too many questions at once"),
-    (dict(body=b"<html>"), 1, "no belfryd"),
-    (dict(how="cut"), 1, "no belfryd"),
+    (dict(body=b"<html>"), 1, "not a belfryd"),
+    (dict(how="cut"), 1, "not a belfryd"),
 ])
 def test_wrong_answers_are_told(serve, kw, code, words):
     _, address = serve(**kw)
