@@ -164,7 +164,9 @@ static void errand_set_out(struct errand *errand)
     uint64_t now = sched_now(sched_of(uplink));
     snprintf(who.secret, sizeof(who.secret), "%.*s", (int)secret.len, secret.data);
     errand->reach_ms = now + some_delay(uplink) + auth_delay(uplink->opts->auth) / 2;
-    errand->back_ms = errand->reach_ms + some_delay(uplink) + auth_delay(uplink->opts->auth);
+    errand->back_ms =
+        errand->reach_ms + some_delay(uplink) +
+        auth_delay_answer(uplink->opts->auth, errand->asking.question, errand_member(errand), errand->reach_ms);
     errand->hangs = auth_hangs(&who) && auth_was_on(uplink->opts->auth, now);
 }
 

@@ -43,6 +43,7 @@ struct auth {
     size_t n_tokens;
     uint64_t next_ms, pace_ms;
     uint64_t revoke_ms;        /* when a right is revoked, whatever else happens */
+    bool awaits_answer;        /* the next question that is allowed is answered late, and a right is revoked meanwhile */
     uint64_t away_ms, slow_ms; /* until when */
     uint64_t away_from_ms;
     uint64_t restores; /* of the cluster, as last seen */
@@ -418,11 +419,24 @@ static void delete_role(struct auth *auth)
     TRACE("auth", "a role is deleted, and upstream cannot be asked");
 }
 
-/* A right is lost while an answer is on its way that it is there, and then nobody can ask. */
+/* A right is lost while an answer is on its way that it is there, and then nobody can ask. Which answer, shows when the
+ * next question is asked: at a time by itself there would hardly ever be one under way. */
 static void revoke_behind_answer(struct auth *auth)
 {
-    auth->slow_ms = auth_now(auth) + LATE_MS;
-    auth->revoke_ms = auth_now(auth) + sched_below(auth->opts.sched, LATE_MS);
+    auth->awaits_answer = true;
+}
+
+uint64_t auth_delay_answer(struct auth *auth, const struct rights_question *question, unsigned member,
+                           uint64_t reach_ms)
+{
+    bool is_slow = auth_now(auth) < auth->slow_ms;
+    if (!auth->awaits_answer || auth->settled ||
+        auth_judge(auth, question, member, auth_now(auth)) != RIGHTS_ALLOWED)
+        return is_slow ? sched_below(auth->opts.sched, LATE_MS) : 0;
+    auth->awaits_answer = false;
+    auth->revoke_ms = reach_ms + 1 + sched_below(auth->opts.sched, LATE_MS / 8);
+    sched_wake(auth->opts.sched, auth->actor, auth->revoke_ms);
+    return LATE_MS;
 }
 
 /* A right is lost while nobody can ask. */

@@ -65,9 +65,13 @@ struct auth_who auth_made_up(struct auth *auth); /* a token: unknown, without an
 /* ---- upstream ---- */
 
 bool auth_was_away(const struct auth *auth, uint64_t at_ms); /* upstream could not be asked */
-uint64_t auth_delay(const struct auth *auth);                /* of an answer; more than the network's */
+uint64_t auth_delay(const struct auth *auth);                /* of a question; more than the network's */
 bool auth_hangs(const struct auth_who *who);                 /* it is never answered */
 bool auth_was_on(const struct auth *auth, uint64_t at_ms);
+
+/* The same of the answer to a question that reaches the member then. A right may be lost behind it. */
+uint64_t auth_delay_answer(struct auth *auth, const struct rights_question *question, unsigned member,
+                           uint64_t reach_ms);
 
 /* What a member answered at `at_ms`, now or earlier. */
 enum rights_answer auth_judge(const struct auth *auth, const struct rights_question *question, unsigned member,

@@ -24,6 +24,7 @@
 #define DRAIN_STEPS                                                                                                    \
     10000000 /* seed 1116155312476 takes 2,741,813: cursors below the window take turns at slow backfills */
 #define DRAIN_MS       14400000 /* seed 7541760174414703797+auth takes more than a quarter of it, likewise */
+#define UNREACHED      8        /* revisions that a restored cluster does not have, more than are written after it */
 #define READS_RESTORES 16       /* what reads get wrong they get wrong then */
 #define AUTH_SPACING   4        /* so that streams live long enough to lose a right */
 #define LINGER_MS      20000    /* longer than any timer of the machines */
@@ -440,8 +441,27 @@ static void linger(struct world *world)
         verdict_fail("no rest: %d steps although nothing happens", DRAIN_STEPS);
 }
 
+/* While reads wait for revisions that were told of, the cluster is restored from a backup with all that the first tier
+ * has. Nothing but the lost connections tells of it, and those revisions never come. */
+static void restore_behind_reads(struct world *world)
+{
+    const struct history *history = etcd_history(world->etcd);
+    for (int n = 0; n < UNREACHED; n++)
+        etcd_write(world->etcd);
+    for (uint64_t n = sched_below(world->sched, 200); n > 0 && !verdict_failed(); n--)
+        (void)sched_step(world->sched);
+    int64_t rev = tier_head(world->tiers[0]), head = history_head(history, history_now(history));
+    if (verdict_failed() || rev < 10 || rev + 4 > head || history_pasts(history) >= HISTORY_PASTS_MAX)
+        return;
+    TRACE("world", "the cluster (at %lld) is restored from a snapshot at %lld, which is all that %s has", (long long)head,
+          (long long)rev, tier_name(world->tiers[0]));
+    etcd_restore(world->etcd, rev);
+}
+
 static void drain(struct world *world)
 {
+    if (world->opts.recipe.reads && sched_one_in(world->sched, 2))
+        restore_behind_reads(world);
     TRACE("world", "faults stop");
     if (world->auth != NULL)
         auth_settle(world->auth);
