@@ -43,7 +43,7 @@ struct auth {
     size_t n_tokens;
     uint64_t next_ms, pace_ms;
     uint64_t revoke_ms;        /* when a right is revoked, whatever else happens */
-    bool awaits_answer;        /* the next question that is allowed is answered late, and a right is revoked meanwhile */
+    bool awaits_answer;        /* the next question that is allowed is answered late; a right is revoked meanwhile */
     uint64_t away_ms, slow_ms; /* until when */
     uint64_t away_from_ms;
     uint64_t restores; /* of the cluster, as last seen */
@@ -430,8 +430,7 @@ uint64_t auth_delay_answer(struct auth *auth, const struct rights_question *ques
                            uint64_t reach_ms)
 {
     bool is_slow = auth_now(auth) < auth->slow_ms;
-    if (!auth->awaits_answer || auth->settled ||
-        auth_judge(auth, question, member, auth_now(auth)) != RIGHTS_ALLOWED)
+    if (!auth->awaits_answer || auth->settled || auth_judge(auth, question, member, auth_now(auth)) != RIGHTS_ALLOWED)
         return is_slow ? sched_below(auth->opts.sched, LATE_MS) : 0;
     auth->awaits_answer = false;
     auth->revoke_ms = reach_ms + 1 + sched_below(auth->opts.sched, LATE_MS / 8);

@@ -453,8 +453,8 @@ static void restore_behind_reads(struct world *world)
     int64_t rev = tier_head(world->tiers[0]), head = history_head(history, history_now(history));
     if (verdict_failed() || rev < 10 || rev + 4 > head || history_pasts(history) >= HISTORY_PASTS_MAX)
         return;
-    TRACE("world", "the cluster (at %lld) is restored from a snapshot at %lld, which is all that %s has", (long long)head,
-          (long long)rev, tier_name(world->tiers[0]));
+    TRACE("world", "the cluster (at %lld) is restored from a snapshot at %lld, which is all that %s has",
+          (long long)head, (long long)rev, tier_name(world->tiers[0]));
     etcd_restore(world->etcd, rev);
 }
 
