@@ -89,7 +89,9 @@ static void look_at_standing(struct etcd_parts *t)
     uplink_bar(t->uplink, view.barred);
     static const enum reads_standing reads_as[] = {
         [DRIVER_NOT_READY] = READS_NOT_READY, [DRIVER_READY] = READS_READY, [DRIVER_STALE] = READS_STALE};
-    reads_stand(t->reads, reads_as[view.how], &view.identity);
+    /* Watches are served from the log, but reads need the replica, which does not move while the disk is full. */
+    bool relays = view.disk_trouble && view.how == DRIVER_READY;
+    reads_stand(t->reads, relays ? READS_NOT_READY : reads_as[view.how], &view.identity);
     watch_stand(t->watch, as[view.how], view.reason);
     if (t->kube != NULL)
         kube_stand(t->kube, view.how == DRIVER_READY, view.reason);

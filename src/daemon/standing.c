@@ -22,7 +22,8 @@ void standing_fini(struct standing *standing)
 
 static bool standing_same(const struct standing_view *a, const struct standing_view *b)
 {
-    return a->how == b->how && a->barred == b->barred && a->given_up == b->given_up && a->past == b->past &&
+    return a->how == b->how && a->barred == b->barred && a->given_up == b->given_up &&
+           a->disk_trouble == b->disk_trouble && a->past == b->past &&
            a->identity.cluster_id == b->identity.cluster_id && a->identity.member_id == b->identity.member_id &&
            a->identity.raft_term == b->identity.raft_term && strcmp(a->reason, b->reason) == 0 &&
            strcmp(a->version, b->version) == 0;
@@ -35,6 +36,7 @@ bool standing_set(struct standing *standing, const struct driver_status *status)
         .past = status->past,
         .barred = status->barred,
         .given_up = status->given_up,
+        .disk_trouble = status->disk_trouble,
         .identity = {status->identity.cluster_id, status->identity.member_id, status->identity.raft_term}};
     memcpy(view.reason, status->reason, sizeof(view.reason));
     memcpy(view.version, status->version, sizeof(view.version));

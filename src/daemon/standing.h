@@ -24,8 +24,8 @@ struct standing_view {
     char version[32];
     uint64_t past;
     struct response_identity identity;
-    uint64_t barred; /* as in driver_status, as the next */
-    bool given_up;
+    uint64_t barred; /* as in driver_status, as the next two */
+    bool given_up, disk_trouble;
 };
 
 struct standing {

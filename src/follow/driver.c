@@ -110,6 +110,7 @@ struct driver {
     uint64_t told_past, told_term;
     enum driver_standing told_standing;
     uint64_t told_barred;
+    bool told_trouble; /* with the disk */
     char told_reason[256], told_version[32];
     /* how it stands */
     enum driver_standing standing;
@@ -739,7 +740,8 @@ static void driver_tell_workers(struct driver *driver)
     driver_note_standing(driver);
     bool words = driver_words_moved(driver);
     if (head == driver->told_head && past == driver->told_past && driver->standing == driver->told_standing &&
-        driver_barred(driver) == driver->told_barred && raft_term == driver->told_term && !words)
+        driver_barred(driver) == driver->told_barred && raft_term == driver->told_term &&
+        ingest_in_trouble(driver->ingest) == driver->told_trouble && !words)
         return;
     if (head != driver->told_head)
         above_stamp(&driver->above, head);
@@ -748,6 +750,7 @@ static void driver_tell_workers(struct driver *driver)
     driver->told_term = raft_term;
     driver->told_standing = driver->standing;
     driver->told_barred = driver_barred(driver);
+    driver->told_trouble = ingest_in_trouble(driver->ingest);
     driver->events.changed(driver->user);
 }
 

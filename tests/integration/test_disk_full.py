@@ -103,6 +103,10 @@ def test_delivery_goes_on_from_memory_while_the_disk_is_full(cluster, make_tier,
     assert tier.get("/readyz")[0] == 503
     assert tier.numbers()["upstream"]["standing"] == "ready", "etcd is well, and is followed"
     assert_one_verdict(tier, "not ready", f"replica: disk full: {tier.cache}")
+    cluster.put("/disk/read", "now")
+    for consistency in ("l", "s"):  # the replica stands still, so reads are relayed
+        got = procs.run(["etcdctl", "--endpoints", tier.endpoint, "--command-timeout=4s", "get", "/disk/read", "--consistency", consistency])
+        assert got.stdout == b"/disk/read\nnow\n", got.stdout
     newcomer = Recorder(tier.url, tmp_path / "new")
     newcomer.open(Spec(0, "prefix", b"", rev=str(last)))
     newcomer.wait_rev({0: last}, 5)
