@@ -86,9 +86,10 @@ static void kcurl_judge(struct kcurl *curl, const struct answer *answer)
 {
     struct belfry_bytes body = belfry_buf_bytes(&answer->body);
     bool is_status = answer->status >= 400 && (body.len == 0 || body.data[0] == '{');
+    bool is_refusal = answer->status == 503 && find(body, "belfry: no room for one more connection") == body.data;
     if (answer->status != 0 && curl->n_asked == 0)
         verdict_fail("%s: an answer that nothing has asked for", curl->peer);
-    if (answer->status != 0 && !is_status)
+    if (answer->status != 0 && !is_status && !is_refusal)
         echo_judge(curl->peer, curl->asked[0], body, answer->is_whole ? ECHO_WHOLE : ECHO_PART);
     bool is_fine = answer->is_whole && answer->status == 200;
     curl->answered += is_fine;
