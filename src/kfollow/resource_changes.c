@@ -17,7 +17,7 @@ void resource_changes_push(struct resource_changes *changes, struct resource_hel
 {
     if (changes->is_listed) /* what came between that object and the list is not known */
         changes->n = 0;
-    changes->is_listed = false;
+    changes->is_listed = changes->is_tied = false;
     if (changes->n == RESOURCE_OVERLAP)
         memmove(changes->held, changes->held + 1, --changes->n * sizeof(changes->held[0]));
     changes->held[changes->n++] = change;
@@ -25,11 +25,14 @@ void resource_changes_push(struct resource_changes *changes, struct resource_hel
 
 void resource_changes_list(struct resource_changes *changes, struct resource_held object)
 {
+    if (changes->n > 0 && object.rv == changes->held[0].rv)
+        changes->is_tied = true;
     if (changes->n > 0 && object.rv <= changes->held[0].rv)
         return;
     changes->held[0] = object;
     changes->n = 1;
     changes->is_listed = true;
+    changes->is_tied = false;
 }
 
 static enum belfry_err hold_batch(struct resource_changes *changes, const struct batch *batch,

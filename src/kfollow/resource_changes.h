@@ -29,6 +29,7 @@ struct resource_changes {
     struct resource_held held[RESOURCE_OVERLAP];
     unsigned n;
     bool is_listed; /* it is the newest object of a listing */
+    bool is_tied;   /* is_listed: another object of the listing has the same version */
 };
 
 /* A change as a KeyValue of resource_kv.h. */

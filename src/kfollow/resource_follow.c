@@ -271,11 +271,11 @@ static void start_audit(struct resource_follow *f, uint64_t now_ms)
 }
 
 /* A watch that shows our last changes first. RV 0 would mean any version. The newest object of a list proves nothing
- * about deletions between it and the list's version: only an audit does. */
+ * about deletions between it and the list's version, nor about another object of the same version: only an audit does. */
 static void ask_for_overlap(struct resource_follow *f, uint64_t at_ms)
 {
     request_cancel(f, &f->list);
-    bool has_gap = f->last.is_listed && f->last.held[0].rv < ingest_head(f->opts.ingest);
+    bool has_gap = f->last.is_listed && (f->last.is_tied || f->last.held[0].rv < ingest_head(f->opts.ingest));
     if (f->last.n == 0 || f->last.held[0].rv <= 1 || (has_gap && !BELFRY_MUTANT(kube_gap_ignored))) {
         ask_for_audit(f, at_ms);
         return;
@@ -782,6 +782,14 @@ static bool live_event(struct resource_follow *f, enum resource_change change, c
     if (err != BELFRY_OK && err != BELFRY_ERR_NOT_FOUND)
         return false;
     const struct ingest_found *ours = err == BELFRY_OK ? &found : NULL;
+    const struct resource_changes *last = &f->last;
+    if (last->n > 0 && !last->is_listed && object->rv == last->held[last->n - 1].rv) {
+        start_rewritten(f, now_ms,
+                        "version %" PRId64 " has changed more than one object: something other than an API server "
+                        "writes to etcd",
+                        object->rv);
+        return true;
+    }
     if (object->rv <= ingest_head(f->opts.ingest)) {
         compare_behind_overlap(f, change, object->rv, ours != NULL, now_ms);
         return true;

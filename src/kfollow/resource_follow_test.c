@@ -323,6 +323,34 @@ static void link_proves_nothing_after_a_while(void **state)
     assert_int_equal(resource_state(bed.follow), RESOURCE_AUDITING); /* there is no change to compare */
 }
 
+/* A transaction of something other than an API server gives several objects one version. A list has them all. */
+static void objects_of_one_version_are_listed_once_and_then_audited(void **state)
+{
+    (void)state;
+    begin_live(1);
+    event(RESOURCE_MODIFIED, "ns/a", "u1", 30);
+    event(RESOURCE_MODIFIED, "ns/b", "u2", 30);
+    assert_int_equal(resource_state(bed.follow), RESOURCE_LISTING);
+    assert_non_null(strstr(resource_why(bed.follow), "more than one object"));
+    item("ns/a", "u1", 30);
+    item("ns/b", "u2", 30);
+    listed(30, LINK);
+    probed(30);
+    open_watch(LINK);
+    assert_true(resource_ready(bed.follow));
+    bed.now += 2000;
+    end_watch(RESOURCE_ENDED);
+    assert_int_equal(resource_state(bed.follow), RESOURCE_AUDITING); /* an overlap may show either of them first */
+    open_watch(LINK);
+    item("ns/a", "u1", 30);
+    item("ns/b", "u2", 30);
+    listed(30, LINK);
+    assert_true(resource_ready(bed.follow));
+    event(RESOURCE_MODIFIED, "ns/b", "u2", 31);
+    assert_int_equal(head(), 31);
+    assert_int_equal(stats().listings, 2);
+}
+
 /* ---- following ---- */
 
 static void changes_go_to_the_log_and_bookmarks_advance_it(void **state)
@@ -1303,6 +1331,7 @@ int main(void)
         cmocka_unit_test_teardown(watch_on_another_link_needs_a_proof, teardown),
         cmocka_unit_test_teardown(newest_object_of_an_older_version_than_the_list_proves_nothing, teardown),
         cmocka_unit_test_teardown(link_proves_nothing_after_a_while, teardown),
+        cmocka_unit_test_teardown(objects_of_one_version_are_listed_once_and_then_audited, teardown),
         cmocka_unit_test_teardown(changes_go_to_the_log_and_bookmarks_advance_it, teardown),
         cmocka_unit_test_teardown(change_that_does_not_fit_is_another_past, teardown),
         cmocka_unit_test_teardown(bookmark_behind_us_is_lag_until_a_probe_says_otherwise, teardown),

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import threading
 import time
+import urllib.request
 
 import kube_apiserver
 import needs
@@ -322,6 +323,36 @@ def test_a_restored_backup_leaves_no_ghost(make_apis, cluster, tmp_path, rng):
     agrees(kfollowd, server, MAPS)
     # Its server has no history from before the restore, so this may be a 410 as well; all watchers are told in either case.
     assert kfollowd.number("listings") == 1 and "prod/ghost" not in kfollowd.dump(), kfollowd.status
+    kfollowd.stop()
+
+
+def write_in_one_revision(etcd, keys):
+    """Writes values once more, all in one transaction: no API server does that."""
+    def ask(path, body):
+        request = urllib.request.Request(f"http://{etcd.members[0].endpoint}/v3/kv/{path}", json.dumps(body).encode())
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return json.load(answer)
+    named = [base64.b64encode(key.encode()).decode() for key in keys]
+    values = [ask("range", {"key": key})["kvs"][0]["value"] for key in named]
+    puts = [{"request_put": {"key": key, "value": value}} for key, value in zip(named, values)]
+    assert ask("txn", {"success": puts})["succeeded"]
+
+
+def test_objects_that_share_a_version_are_followed(make_apis, cluster, tmp_path):
+    apis = make_apis(1)
+    server = apis.servers[0]
+    for ours in ("one", "two"):
+        assert server.call("POST", "/api/v1/namespaces/prod/configmaps", obj=config_map(ours)).code == 201
+    kfollowd = Kfollowd(tmp_path / "replica", apis.servers, apis.identity, "v1", "configmaps").start()
+    kfollowd.wait_ready()
+    for _ in range(2):
+        write_in_one_revision(cluster, [f"/registry/configmaps/prod/{ours}" for ours in ("one", "two")])
+        agrees(kfollowd, server, MAPS)
+        listings, watches = kfollowd.number("listings"), kfollowd.number("watches")
+        kfollowd.wait(lambda: kfollowd.number("watches") > watches + 1, "watches that were joined since", 40)
+        agrees(kfollowd, server, MAPS)
+        assert kfollowd.number("listings") == listings, kfollowd.status
+    assert kfollowd.number("listings") == 3, kfollowd.status  # at the start, and once for each transaction
     kfollowd.stop()
 
 
