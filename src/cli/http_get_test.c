@@ -172,7 +172,7 @@ static void what_is_no_http_or_no_whole_answer_is_refused(void **state)
     char why[HTTP_GET_WHY];
     for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
         assert_int_equal(http_get(address, none[i], 10000, &page, why), BELFRY_ERR_PROTOCOL);
-        assert_non_null(strstr(why, "no HTTP server"));
+        assert_non_null(strstr(why, "does not speak HTTP"));
     }
     for (size_t i = 0; i < sizeof(part) / sizeof(part[0]); i++) {
         enum belfry_err err = http_get(address, part[i], 10000, &page, why);

@@ -66,7 +66,7 @@ static void shorten_idle(struct config *config)
 static const struct day_fault days[] = {
     {.name = "few relayed calls", .finds = "grpc-status 8", .change = lower_calls, .full = 100},
     {.name = "few watchers", .finds = "is canceled", .change = lower_watchers, .full = 100},
-    {.name = "few connections", .finds = "closed the connection", .change = lower_connections, .full = 100},
+    {.name = "few connections", .finds = "", .change = lower_connections, .full = 100},
     {.name = "little memory", .finds = "", .change = lower_memory, .full = 100},
     {.name = "a fuller pool", .finds = "% are used", .change = lower_connections_a_little},
     {.name = "little time to greet", .finds = "closed the connection", .change = shorten_greeting},
