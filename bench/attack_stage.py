@@ -1,5 +1,6 @@
 """attack_stage: what bench/attacks stands on: the servers, the healthy clients, the attackers, a balancer, and one row of
 its tables."""
+import base64
 import json
 import os
 import pathlib
@@ -25,7 +26,8 @@ RATIOS = {"events": ("etcd_events", "kube_events"), "creates": ("etcd_creates", 
 # the attacker must be told; None: its answers say it in their bodies, which nobody reads.
 NAMED = {"selectors": (("watch_bytes", "list_bytes"), "HTTP 429"), "long-keys": (("watch_bytes",), "hold as much memory as they may"),
          "prefixes": (("watch_bytes",), None), "dialects": (("watch_bytes",), "hold as much memory as they may"),
-         "list-selectors": (("list_bytes",), "HTTP 429")}
+         "list-selectors": (("list_bytes",), "HTTP 429"), "web-page": ((), "HTTP 403")}
+PROBE_S = 0.1  # between two questions to /readyz
 SHARES = {"gets": ("reads", "visit_reads"), "lists": ("lists",), "creates": ("etcd_creates", "kube_creates")}
 BALANCER = """global
     maxconn 9000
@@ -53,9 +55,13 @@ class Stage(stage.Stage):
     def argv(self, name, port):
         if self.tools.belfryd is None:
             raise stage.Failure("belfryd: not built")
-        self.admin, self.behind = f"127.0.0.1:{stage.free_port()}", f"127.0.0.1:{stage.free_port()}"
+        self.admin, self.behind, self.tls = (f"127.0.0.1:{stage.free_port()}" for _ in range(3))
+        cert, key = (f"{self.folder.name}/server.{kind}" for kind in ("pem", "key"))
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+                        "-subj", "/CN=server", "-keyout", key, "-out", cert], check=True, capture_output=True, timeout=60)
         self.asked = [self.tools.belfryd, "--upstream", f"http://{self.processes['etcd'].address}",
                       "--listen", f"http://127.0.0.1:{port}", "--listen", f"http://{self.behind},proxy-from=127.0.0.1/32",
+                      "--listen", f"https://{self.tls},cert={cert},key={key}",
                       "--admin", f"http://{self.admin}",
                       "--cache-dir", f"{self.folder.name}/belfryd", "--resources", f"{CRD},prefix=/registry/pods/",
                       "--workers", str(WORKERS), "--memory-bytes", str(self.tools.memory << 20), "--log-bytes", "16MiB",
@@ -89,6 +95,12 @@ class Stage(stage.Stage):
         with urllib.request.urlopen(f"http://{self.admin}/readyz?verbose", timeout=10) as answer:
             return [line for line in answer.read().decode().splitlines() if "pools" in line]
 
+    def was_written(self, key):
+        """Whether etcd has the key."""
+        asked = json.dumps({"key": base64.b64encode(key).decode()}).encode()
+        with urllib.request.urlopen(f"http://{self.processes['etcd'].address}/v3/kv/range", asked, timeout=10) as answer:
+            return "kvs" in json.load(answer)
+
     def cpu_s(self):
         fields = pathlib.Path(f"/proc/{self.belfryd.popen.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -99,20 +111,33 @@ class Stage(stage.Stage):
 
 
 class Sampler:
-    """The most memory that belfryd had, in the background."""
+    """The most memory that belfryd had, and whether /readyz was answered, in the background."""
 
     def __init__(self, servers):
         self.servers, self.most, self.stopping = servers, servers.rss(), threading.Event()
-        self.thread = threading.Thread(target=self.run)
-        self.thread.start()
+        self.probes, self.wrong = 0, []
+        self.threads = [threading.Thread(target=self.run), threading.Thread(target=self.probe)]
+        for thread in self.threads:
+            thread.start()
 
     def run(self):
         while not self.stopping.wait(0.05):
             self.most = max(self.most, self.servers.rss())
 
+    def probe(self):
+        """As a load balancer asks: each time on a new connection."""
+        while not self.stopping.wait(PROBE_S):
+            self.probes += 1
+            try:
+                with urllib.request.urlopen(f"http://{self.servers.admin}/readyz", timeout=2) as answer:
+                    answer.read()
+            except OSError as e:
+                self.wrong.append(str(e))
+
     def stop(self):
         self.stopping.set()
-        self.thread.join()
+        for thread in self.threads:
+            thread.join()
         return self.most
 
 
@@ -204,6 +229,12 @@ class Bed:
     def address(self):
         return self.balancer.address if self.balanced else self.servers.belfryd.address
 
+    def target(self, attack):
+        """The address that the attack is for."""
+        if attack.startswith("admin-"):
+            return self.servers.admin
+        return self.servers.tls if attack == "half-records" else self.address
+
     def make_ready(self):
         if self.servers.rss() > self.tools.memory << 19:  # freed memory that is still resident would count again
             self.stop_clients()
@@ -268,10 +299,11 @@ class Row:
         before, cpu, began = servers.metrics(), servers.cpu_s(), time.monotonic()
         sampler = Sampler(servers)
         try:
-            self.figures, self.told = bed.attacked(self.attack, bed.address, seconds, *self.more)
+            self.figures, self.told = bed.attacked(self.attack, bed.target(self.attack), seconds, *self.more)
             self.said = bed.said
         finally:
-            self.rss = sampler.stop()
+            self.rss, self.probes, self.wrong = sampler.stop(), sampler.probes, sampler.wrong
+        self.stolen = servers.was_written(b"stolen")
         self.cpu = 100 * (servers.cpu_s() - cpu) / (time.monotonic() - began)
         after = servers.metrics()
         more = {name: after[name] - value for name, value in before.items() if "_rejected_" in name or "_refused_" in name}
@@ -283,7 +315,7 @@ class Row:
         found = []
         for _ in range(pairs):
             pair = []
-            for address in (bed.address, bed.sink.address):
+            for address in (bed.target(self.attack), bed.sink.address):
                 bed.settle()
                 pair.append(bed.attacked(self.attack, address, seconds, *self.more)[0])
             found.append(pair)
@@ -314,6 +346,10 @@ class Row:
             yield f"{f['keep_alives_cut']:.0f} connections with keep-alives cut ({f['keep_alives_why']})"
         if self.rss > tools.memory << 20:
             yield f"RSS {self.rss >> 20} MiB"
+        if self.wrong:
+            yield f"/readyz: {len(self.wrong)} of {self.probes} probes had no answer of 200 ({self.wrong[0]})"
+        if self.stolen:
+            yield "a page of another site has written a key"
         pools, reason = NAMED.get(self.attack, ((), None))
         if pools and not any(f" {pool}" in line and f"{ATTACKER} holds most" in line for pool in pools for line in self.said):
             yield f"/readyz does not name {' or '.join(pools)} and {ATTACKER}: {self.said}"
@@ -331,4 +367,4 @@ class Row:
 
     def for_json(self, tools):
         return {"attack": self.name, **self.figures, "rss": self.rss, "told": self.told, "rejected": self.rejected,
-                "p99_ms": self.ratios, "faults": list(self.faults(tools))}
+                "probes": self.probes, "p99_ms": self.ratios, "faults": list(self.faults(tools))}

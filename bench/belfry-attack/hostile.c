@@ -56,7 +56,7 @@ static void hostile_end(struct hostile *hostile, uint64_t wait_ns)
 static void hostile_ended_by_server(struct hostile *hostile)
 {
     hostile->gang->ended++;
-    hostile_end(hostile, AGAIN_NS);
+    hostile_end(hostile, hostile->gang->script->returns ? 0 : AGAIN_NS);
 }
 
 /* ---- what the server says ---- */

@@ -45,6 +45,8 @@ struct script {
     bool no_window;  /* 0 is announced */
     size_t sip;      /* bytes that are read per 100 ms, of a buffer that is small; 0: everything is read */
     bool hasty;      /* leaves when its bytes are sent */
+    bool returns;    /* does not wait after it was ended */
+    bool spread;     /* connections come from different addresses of 127.0.0.0/8 */
 };
 
 enum hostile_state { HOSTILE_AWAY, HOSTILE_CONNECTING, HOSTILE_OPEN };

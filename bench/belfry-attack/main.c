@@ -242,6 +242,11 @@ int main(int argc, char *argv[])
         wrong(plan.attack, "no such attack: 'belfry-attack --list' prints them");
         return 2;
     }
+    if (gang.script->spread) {
+        if (target_set_source(&gang.target, "127.1.0.1") != BELFRY_OK)
+            abort();
+        gang.target.n_sources = 60000;
+    }
     signal(SIGTERM, on_signal);
     attack_run(&plan, &gang);
     print_report(&gang);

@@ -9,10 +9,11 @@
 
 #include "hostile.h"
 
-#define SCRIPT_RANGE      "/etcdserverpb.KV/Range"
-#define SCRIPT_PUT        "/etcdserverpb.KV/Put"
-#define SCRIPT_WATCH      "/etcdserverpb.Watch/Watch"
-#define SCRIPT_KEEP_ALIVE "/etcdserverpb.Lease/LeaseKeepAlive"
+#define SCRIPT_RANGE        "/etcdserverpb.KV/Range"
+#define SCRIPT_PUT          "/etcdserverpb.KV/Put"
+#define SCRIPT_WATCH        "/etcdserverpb.Watch/Watch"
+#define SCRIPT_KEEP_ALIVE   "/etcdserverpb.Lease/LeaseKeepAlive"
+#define SCRIPT_TIME_TO_LIVE "/etcdserverpb.Lease/LeaseTimeToLive"
 
 /* HEADERS of a call of `path`, which must be the same for all calls of a connection: 15 bytes from the second on. */
 uint32_t script_call(struct hostile *hostile, const char *path, uint8_t flags);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static const struct script *const all[] = {script_calls, script_floods, script_waits, script_http1};
+static const struct script *const all[] = {script_calls, script_floods, script_waits, script_http1, script_admin};
 
 const struct script *scripts_at(size_t i)
 {

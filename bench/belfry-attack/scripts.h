@@ -6,7 +6,8 @@
  *   in pools, and streams upstream;
  * - script_floods.c: frames and heads in great numbers: what they take is CPU;
  * - script_waits.c: clients that send or read slowly, or not at all;
- * - script_http1.c: the same by HTTP/1.1, and connections in great numbers.
+ * - script_http1.c: the same by HTTP/1.1, and connections in great numbers;
+ * - script_admin.c: the admin address, web pages of other sites, and clients that come back at once.
  *
  * Thread: owner, that of the connections.
  */
@@ -16,7 +17,7 @@
 #include "hostile.h"
 
 /* Each array ends with a script without a name. */
-extern const struct script script_calls[], script_floods[], script_waits[], script_http1[];
+extern const struct script script_calls[], script_floods[], script_waits[], script_http1[], script_admin[];
 
 /* NULL: there is none. */
 const struct script *scripts_find(const char *name);

@@ -1,0 +1,110 @@
+/* bench/belfry-attack/script_admin.c: the admin address, web pages of other sites, and clients that come back at once. */
+#include <stdio.h>
+#include <string.h>
+
+#include "hpack.h"
+#include "script_parts.h"
+#include "scripts.h"
+
+#define PAGES     100 /* requests of a connection */
+#define REVISIONS 900 /* old ones, from 2 on */
+
+static void put(struct hostile *hostile, const char *text)
+{
+    hostile_put(hostile, text, strlen(text));
+}
+
+/* The largest file of the page, many times, and no window to send it. */
+static void pages_turn(struct hostile *hostile)
+{
+    if (hostile->step++ > 0)
+        return;
+    for (int i = 0; i < PAGES; i++) {
+        struct belfry_buf block = {0};
+        hpack_get(&block, "/page.js");
+        hostile_open(hostile, &block, H2FRAME_END_HEADERS | H2FRAME_END_STREAM);
+        belfry_buf_fini(&block);
+    }
+}
+
+static void idle_turn(struct hostile *hostile)
+{
+    (void)hostile;
+}
+
+/* Ten at a time: the server answers them one after the other. */
+static void metrics_turn(struct hostile *hostile)
+{
+    for (int i = 0; i < 10; i++)
+        put(hostile, "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
+    script_pause(hostile, 20);
+}
+
+/* As a browser sends it for fetch(..., {mode: "no-cors"}): key "stolen", value "yes". */
+static void web_page_turn(struct hostile *hostile)
+{
+    static const char body[] = "{\"key\":\"c3RvbGVu\",\"value\":\"eWVz\"}";
+    char text[512];
+    snprintf(
+        text, sizeof(text),
+        "POST /v3/kv/put HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://other.example\r\nSec-Fetch-Site: cross-site\r\n"
+        "Content-Type: text/plain\r\nContent-Length: %zu\r\n\r\n%s",
+        sizeof(body) - 1, body);
+    put(hostile, text);
+    hostile->step = 1;
+    script_pause(hostile, 100);
+}
+
+/* A watch from an old revision that no other watch has, so that each needs a part of the past of its own. */
+static void backfill_turn(struct hostile *hostile)
+{
+    if (hostile->step++ >= 60)
+        return;
+    uint32_t from = 2 + (uint32_t)(hostile->index * 60 + hostile->step) * 7 % REVISIONS;
+    uint8_t create[] = {
+        0, 0, 0, 0, 11, 0x0a, 9, 0x0a, 1, 0, 0x12, 1, 0, 0x18, (uint8_t)(from | 0x80), (uint8_t)(from >> 7)};
+    uint32_t id = script_call(hostile, SCRIPT_WATCH, 0);
+    hostile_frame(hostile, H2FRAME_DATA, 0, id, create, sizeof(create));
+}
+
+/* A flood for which the server ends the connection; then the next one. */
+static void returner_turn(struct hostile *hostile)
+{
+    static const uint8_t payload[8] = "attack";
+    for (int i = 0; i < 500; i++)
+        hostile_frame(hostile, H2FRAME_PING, 0, 0, payload, sizeof(payload));
+}
+
+/* Of leases that do not exist, or that others have. */
+static void leases_turn(struct hostile *hostile)
+{
+    for (uint8_t i = 1; i < 50; i++) {
+        const uint8_t ask[] = {0, 0, 0, 0, 4, 0x08, i, 0x10, 1};
+        uint32_t id = script_call(hostile, SCRIPT_TIME_TO_LIVE, 0);
+        hostile_frame(hostile, H2FRAME_DATA, H2FRAME_END_STREAM, id, ask, sizeof(ask));
+    }
+}
+
+/* A record of TLS of 16 KiB that does not go on. */
+static void half_record_turn(struct hostile *hostile)
+{
+    static const uint8_t record[] = {22, 3, 1, 0x40, 0, 1, 0, 0x3f, 0xfc, 3, 3};
+    if (hostile->step++ == 0)
+        hostile_put(hostile, record, sizeof(record));
+}
+
+const struct script script_admin[] = {
+    {"admin-pages", "the admin page's files without a window", SCRIPT_HTTP2, 300, 1 << 20, .turn = pages_turn,
+     .no_window = true},
+    {"admin-idle", "connections to the admin address that say nothing", SCRIPT_HTTP1, 2000, 1 << 20, .turn = idle_turn},
+    {"admin-metrics", "/metrics again and again", SCRIPT_HTTP1, 8, 4 << 20, .turn = metrics_turn},
+    {"web-page", "writes as a page of another site sends them", SCRIPT_HTTP1, 20, 1 << 20, .turn = web_page_turn},
+    {"many-addresses", "connections from many addresses of 127.0.0.0/8", SCRIPT_HTTP1, 3000, 1 << 20, .turn = idle_turn,
+     .spread = true},
+    {"backfills", "watches from many old revisions", SCRIPT_HTTP2, 40, 1 << 20, .turn = backfill_turn},
+    {"returners", "floods that come back as soon as they are ended", SCRIPT_HTTP2, 20, 4 << 20, .turn = returner_turn,
+     .returns = true},
+    {"lease-ttl", "questions about leases of others", SCRIPT_HTTP2, 10, 256 << 10, .turn = leases_turn},
+    {"half-records", "records of TLS that do not go on", SCRIPT_HTTP1, 2000, 1 << 20, .turn = half_record_turn},
+    {0},
+};
