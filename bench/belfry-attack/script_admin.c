@@ -1,4 +1,4 @@
-/* bench/belfry-attack/script_admin.c: the admin address, web pages of other sites, and clients that come back at once. */
+/* bench/belfry-attack/script_admin.c: the admin address, pages of other sites, and clients that come back at once. */
 #include <stdio.h>
 #include <string.h>
 

@@ -271,7 +271,7 @@ static void start_audit(struct resource_follow *f, uint64_t now_ms)
 }
 
 /* A watch that shows our last changes first. RV 0 would mean any version. The newest object of a list proves nothing
- * about deletions between it and the list's version, nor about another object of the same version: only an audit does. */
+ * about deletions between it and the list's version, nor about another object of its version: only an audit does. */
 static void ask_for_overlap(struct resource_follow *f, uint64_t at_ms)
 {
     request_cancel(f, &f->list);
