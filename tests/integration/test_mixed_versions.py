@@ -1,4 +1,5 @@
-"""A tree of old and new tiers: 0.1.0 above and below this version, as during an upgrade; and a tier that goes back to 0.1.0."""
+"""A tree of old and new tiers: each older version above and below this one, as during an upgrade; and a tier that goes back to an
+older version."""
 import json
 import os
 import subprocess
@@ -13,10 +14,14 @@ from test_verify import Verify, assert_clean
 TOOL = os.path.join(os.path.dirname(__file__), "..", "..", "tools", "old-belfryd")
 
 
-@pytest.fixture(scope="module")
-def programs():
-    """By version: None is the one that is built here."""
-    done = subprocess.run(["bash", TOOL], capture_output=True, text=True)
+OLDER = subprocess.run(["bash", TOOL, "--list"], capture_output=True, text=True, check=True).stdout.split()
+
+
+def programs_with(version, soak):
+    """That older version, and None: the one that is built here."""
+    if not soak:
+        needs.full_length(f"it builds {version}: with BELFRY_SOAK=1 only")
+    done = subprocess.run(["bash", TOOL, version], capture_output=True, text=True)
     if done.returncode != 0:
         needs.missing(done.stderr.strip())
     return {"old": done.stdout.strip(), "new": None}
@@ -41,18 +46,17 @@ def assert_reads_agree(cluster, tier, n):
     assert len(read(tier.url, "--prefix", "mixed/", "--consistency", "s")[1]) <= n + 2
 
 
+@pytest.mark.parametrize("version", OLDER)
 @pytest.mark.parametrize("order", ["old new old", "new old new"])
-def test_tiers_of_two_versions_serve_each_other(cluster, make_tier, soak, seed, figure, request, order):
+def test_tiers_of_two_versions_serve_each_other(cluster, make_tier, soak, seed, figure, version, order):
     """Three levels, each verified against etcd while writes go on and every tier is killed and restarted in turn. Reads through each
     level agree with etcd before and after every restart, whichever level it was."""
-    if not soak:
-        needs.full_length("it builds 0.1.0: with BELFRY_SOAK=1 only")
-    programs = request.getfixturevalue("programs")
+    programs = programs_with(version, soak)
     write(cluster.endpoints, "mode=mix", f"seed={seed}", "count=2000", "size=300")
     tiers = []
-    for version in order.split():
+    for which in order.split():
         tiers.append(make_tier(tiers[-1].url if tiers else cluster, "--name", f"level{len(tiers)}", "--drain", "2s",
-                               program=programs[version]))
+                               program=programs[which]))
     writer = Writer(cluster.endpoints, "mode=mix", f"seed={seed}", "rate=200", "size=300")
     verifiers = [Verify(cluster.endpoints, tier.url, "--for", "60s", "--watchers", "16", "--max-lag", "2m") for tier in tiers]
     n_reads = 0
@@ -72,14 +76,14 @@ def test_tiers_of_two_versions_serve_each_other(cluster, make_tier, soak, seed, 
     for level, (code, said) in enumerate(verdicts):
         assert_clean(code, said)
         assert said["events"] > 5000 and said["losses"]["tier"] > 0, said
-        figure(f"mixed.{order.replace(' ', '_')}.level_{level}.events", said["events"])
+        figure(f"mixed.{version}.{order.replace(' ', '_')}.level_{level}.events", said["events"])
 
 
-def test_tier_goes_back(cluster, make_tier, soak, figure, request):
-    """From 0.1.0 to this version and back, in one folder: neither trips over the other's replica; each change of version costs a list."""
-    if not soak:
-        needs.full_length("it builds 0.1.0: with BELFRY_SOAK=1 only")
-    programs = request.getfixturevalue("programs")
+@pytest.mark.parametrize("version", OLDER)
+def test_tier_goes_back(cluster, make_tier, soak, figure, version):
+    """From an older version to this one and back, in one folder: neither trips over the other's replica; a change of version costs a
+    list at most."""
+    programs = programs_with(version, soak)
     write(cluster.endpoints, "mode=mix", "count=500")
     tier = make_tier(cluster, "--drain", "1s", program=programs["old"])
     new = binary("belfryd")
@@ -90,5 +94,5 @@ def test_tier_goes_back(cluster, make_tier, soak, figure, request):
         assert_reads_agree(cluster, tier, n)
     runs = tier.log().split("event=start ")[1:]
     lists = [run.count("event=upstream_listing") for run in runs]
-    figure("mixed.lists_per_start", " ".join(map(str, lists)), "(old new new old old new)")
+    figure(f"mixed.{version}.lists_per_start", " ".join(map(str, lists)), "(old new new old old new)")
     assert max(lists) == 1 and lists[2] == 0 and lists[4] == 0, lists
