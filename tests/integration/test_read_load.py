@@ -61,7 +61,7 @@ def test_a_fleet_that_lists_and_watches_is_not_heard_by_etcd(cluster, stack, fig
     clients = 5000 if soak else 300
     heard = Heard(cluster, stack)
     figures = bench("listwatch", "--target", stack.leaf.endpoint, "--write-target", cluster.members[0].endpoint,
-                    "--keys", str(KEYS), "--connections", "10", "--streams", str(clients // 10), "--sources", "10",
+                    "--keys", str(KEYS), "--connections", "10", "--streams", str(clients // 10),
                     "--puts", "5")
     questions, others = heard.since()
     figure("read_load.clients_per_s", figures["clients_per_s"],

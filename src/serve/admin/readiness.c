@@ -27,8 +27,8 @@ static const char *upstream_hint(enum driver_trouble trouble)
         [DRIVER_TOO_OLD] = "upgrade etcd",
         [DRIVER_LOG_IN] = "check --upstream-user and --upstream-password-file of the tier",
         [DRIVER_REFUSED] = "upstream answers with an error: does it have a leader, and may the tier read its scope?",
-        [DRIVER_UNREACHABLE] = "is upstream up, can the tier's machine reach it, and do the certificates fit? Clients "
-                               "keep their places meanwhile",
+        [DRIVER_UNREACHABLE] = ("is upstream up, can the tier's machine reach it, and do the certificates fit? Clients "
+                                "keep their places meanwhile"),
         [DRIVER_DISK] = "make room where --cache-dir is; the tier goes on by itself",
         [DRIVER_WORKING] = "wait: the tier reads from upstream what it does not have",
         [DRIVER_SILENT] =

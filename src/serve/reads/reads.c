@@ -505,12 +505,12 @@ static void read_go_on(struct read *read, uint64_t now_ms)
                    (BELFRY_MUTANT(reads_pinned_unasked) && read->request.range.revision > 0);
     if (reads->standing == READS_NOT_READY)
         read_give_up(read);
+    else if (reads->standing == READS_STALE && read->hasleader) /* of serializable reads, too, as at etcd */
+        read_fail(read, BELFRY_GRPC_UNAVAILABLE, NO_LEADER);
     else if (read->request.serializable || unasked)
         read_take_turn(read, now_ms);
     else if (reads->opts.points == NULL)
         read_give_up(read);
-    else if (reads->standing == READS_STALE && read->hasleader)
-        read_fail(read, BELFRY_GRPC_UNAVAILABLE, NO_LEADER);
     else
         read_ask_point(read, now_ms);
 }
