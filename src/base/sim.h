@@ -112,6 +112,8 @@
     X(kube_watch_behind_list, "the watch begins one version after the list")                                           \
     X(kube_never_stale, "a resource is never stale")                                                                   \
     X(kube_waits_forever, "a silent server is waited for")                                                             \
+    X(kube_listing_waits, "a list of our version is waited for, although no cache may ever have it")                   \
+    X(kube_stays_on_left_link, "a watch stays on a connection that takes no requests any more")                        \
     X(kube_older_unequal, "a cache that is behind us is believed although it has other objects")                       \
     X(kube_older_from_head, "the watch of a cache that is behind us begins at our version")                            \
     X(kube_pulse_of_any, "what is heard of any server shows that the server of a watch is there")                      \

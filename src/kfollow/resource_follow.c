@@ -30,6 +30,7 @@ struct request {
     enum request_at at;
     uint64_t id;     /* SENT, OPEN */
     uint64_t due_ms; /* WANTED: not before */
+    bool has_slot;   /* WANTED, after short watches: due_ms is its place among those of all followers */
 };
 
 enum list_kind {
@@ -83,12 +84,14 @@ struct resource_follow {
     unsigned n_short;    /* watches in a row that ended sooner than RESOURCE_SHORT_MS */
     uint64_t sent_ms;    /* when it was sent */
     uint64_t paced_ms[RESOURCE_SERVERS_MAX]; /* the server is asked for no watch before */
-    bool is_judged;                          /* etcd has our state, and the caches stayed behind us */
-    unsigned n_lags;                         /* servers in a row that accepted our watch and then proved nothing */
+    bool is_judged;             /* the caches stayed behind us, and etcd was asked: it does not contradict us ... */
+    struct resource_sum judged; /* ... and has these versions */
+    unsigned n_lags;            /* servers in a row that accepted our watch and proved nothing, or had no list for us */
     /* the list */
     struct request list;
     enum list_kind list_kind;
     struct resource_audit audit;
+    struct resource_sum listed;      /* the versions of its items, but for those of a copy */
     struct resource_debt debt;       /* AUDITING: after the list */
     bool is_listed;                  /* AUDITING: the list is complete */
     uint64_t debt_ms;                /* when the debt counts as not paid */
@@ -99,6 +102,7 @@ struct resource_follow {
     bool is_copied;     /* LISTING: complete at adopt_rv; the probe is next */
     bool is_checked;    /* LISTING: etcd has that version */
     uint64_t listed_ms; /* when it was sent */
+    uint64_t began_ms;  /* LISTING: since when */
     bool is_rewritten;  /* LISTING: it is another past */
     int64_t adopt_rv;
     uint64_t adopt_link, adopt_ms;
@@ -123,11 +127,10 @@ struct resource_follow {
 
 /* ---- requests ---- */
 
-static void request_want(struct resource_follow *f, struct request *request, uint64_t at_ms)
+static void request_want(struct request *request, uint64_t at_ms)
 {
     assert(request->at == REQUEST_NONE);
     *request = (struct request){.at = REQUEST_WANTED, .due_ms = at_ms};
-    (void)f;
 }
 
 static void request_cancel(struct resource_follow *f, struct request *request)
@@ -162,7 +165,7 @@ static void list_want(struct resource_follow *f, enum list_kind kind, uint64_t a
 {
     request_cancel(f, &f->list);
     f->list_kind = kind;
-    request_want(f, &f->list, kind == LIST_COPY ? later(at_ms, f->paced_ms[f->server]) : at_ms);
+    request_want(&f->list, kind == LIST_COPY ? later(at_ms, f->paced_ms[f->server]) : at_ms);
 }
 
 static void watch_want(struct resource_follow *f, int64_t from, struct bond bond, uint64_t at_ms)
@@ -170,13 +173,13 @@ static void watch_want(struct resource_follow *f, int64_t from, struct bond bond
     watch_cancel(f);
     f->from = from;
     f->bond = bond;
-    request_want(f, &f->watch, later(at_ms, f->paced_ms[f->server]));
+    request_want(&f->watch, later(at_ms, f->paced_ms[f->server]));
 }
 
 static void probe_want(struct resource_follow *f, uint64_t now_ms)
 {
     if (f->probe.at == REQUEST_NONE)
-        request_want(f, &f->probe, now_ms);
+        request_want(&f->probe, now_ms);
 }
 
 /* The request of a proof, if there is one, is asked again. */
@@ -212,6 +215,43 @@ static uint64_t follow_retry_at(struct resource_follow *f, uint64_t now_ms)
     return now_ms + belfry_backoff_next(&f->backoff, &f->rng);
 }
 
+/* ---- watches that end too soon ---- */
+
+static bool is_open_for(const struct resource_follow *f, uint64_t ms, uint64_t now_ms)
+{
+    return f->watch.at == REQUEST_OPEN && now_ms - f->opened_ms >= ms;
+}
+
+/* A watch that lasts has worked, whatever it has proven. */
+static void note_lasting(struct resource_follow *f, uint64_t now_ms)
+{
+    if (!is_open_for(f, RESOURCE_SHORT_MS, now_ms))
+        return;
+    f->n_short = 0;
+    if (f->state == RESOURCE_LIVE)
+        belfry_backoff_reset(&f->backoff);
+}
+
+/* The watch ended too soon. Servers that are restarted do this once, so the first retry is free; then the server is
+ * asked at most every RESOURCE_PACE_MS by this follower, and every RESOURCE_PACE_ALL_MS by all of them. */
+static void note_short(struct resource_follow *f, uint64_t now_ms)
+{
+    if (f->n_short++ > 0 && !BELFRY_MUTANT(kube_ends_unpaced))
+        f->paced_ms[f->server] = later(f->sent_ms + RESOURCE_PACE_MS, now_ms);
+}
+
+/* A watch is to be sent. False: after short ones it has to wait for its place among those of all followers. */
+static bool has_slot(struct resource_follow *f, struct request *request, uint64_t now_ms)
+{
+    if (f->n_short <= 1 || request->has_slot || BELFRY_MUTANT(kube_ends_unpaced))
+        return true;
+    uint64_t *of_all = &f->opts.pulse->paced_ms[f->server];
+    request->has_slot = true;
+    request->due_ms = later(*of_all, now_ms);
+    *of_all = request->due_ms + RESOURCE_PACE_ALL_MS;
+    return request->due_ms <= now_ms;
+}
+
 /* ---- states ---- */
 
 static void follow_move(struct resource_follow *f, enum resource_state to)
@@ -231,6 +271,7 @@ static void start_listing(struct resource_follow *f, bool is_rewritten, const ch
     f->is_judged = false;
     f->is_rewritten = f->is_rewritten || is_rewritten;
     f->is_copied = f->is_checked = false;
+    f->began_ms = at_ms;
     snprintf(f->why, sizeof(f->why), "%s", why);
     list_want(f, LIST_COPY, at_ms);
     follow_move(f, RESOURCE_LISTING);
@@ -246,7 +287,10 @@ __attribute__((format(printf, 3, 4))) static void start_rewritten(struct resourc
     va_end(args);
     belfry_logf(f->opts.log, BELFRY_LOG_WARN, "resource_rewritten", "rv=%" PRId64 " why=\"%s\"",
                 ingest_head(f->opts.ingest), why);
-    start_listing(f, true, why, now_ms);
+    /* a server whose watches never fit its lists would be asked for both without end */
+    if (f->watch.at == REQUEST_OPEN && !is_open_for(f, RESOURCE_SHORT_MS, now_ms))
+        note_short(f, now_ms);
+    start_listing(f, true, why, f->n_short > 1 ? follow_retry_at(f, now_ms) : now_ms);
 }
 
 /* The servers are asked one after the other, again for an audit. */
@@ -378,7 +422,9 @@ static void follow_is_live(struct resource_follow *f)
 static void heard(struct resource_follow *f, uint64_t link, uint64_t now_ms)
 {
     bool is_elsewhere = f->watch.at == REQUEST_OPEN && resource_link_place(link) != resource_link_place(f->link);
-    resource_beat(f->opts.pulse, f->server, link)->heard_ms = now_ms;
+    struct resource_beat *beat = resource_beat(f->opts.pulse, f->server, link);
+    beat->heard_ms = now_ms;
+    beat->n_astray = 0;
     if (is_elsewhere && !BELFRY_MUTANT(kube_life_on_any_link))
         return;
     f->dead &= ~(UINT32_C(1) << f->server);
@@ -532,11 +578,13 @@ static int64_t list_rv(const struct resource_follow *f)
 
 static bool send_list(struct resource_follow *f, uint64_t now_ms, struct resource_action *out)
 {
-    if (f->list_kind == LIST_COPY && !begin_copy(f, now_ms))
+    bool is_watch = f->list_kind == LIST_COPY && (f->no_initial >> f->server & 1) == 0;
+    if ((is_watch && !has_slot(f, &f->list, now_ms)) || (f->list_kind == LIST_COPY && !begin_copy(f, now_ms)))
         return false;
     resource_audit_begin(&f->audit, ingest_head(f->opts.ingest));
+    f->listed = (struct resource_sum){0};
     f->listed_ms = now_ms;
-    if (f->list_kind == LIST_COPY && (f->no_initial >> f->server & 1) == 0) {
+    if (is_watch) {
         assert(f->watch.at == REQUEST_NONE);
         f->list.at = REQUEST_NONE;
         f->is_initial = true;
@@ -605,7 +653,7 @@ bool resource_next(struct resource_follow *follow, uint64_t now_ms, struct resou
         *out = (struct resource_action){.want = RESOURCE_WANT_RESUME, .id = f->watch.id, .server = f->server};
         return true;
     }
-    if (request_is_due(&f->watch, now_ms)) {
+    if (request_is_due(&f->watch, now_ms) && has_slot(f, &f->watch, now_ms)) {
         send_watch(f, f->from, now_ms, out);
         return true;
     }
@@ -943,11 +991,6 @@ bool resource_on_bookmark(struct resource_follow *follow, uint64_t id, int64_t r
 
 /* ---- lists ---- */
 
-static bool is_open_for(const struct resource_follow *f, uint64_t ms, uint64_t now_ms)
-{
-    return f->watch.at == REQUEST_OPEN && now_ms - f->opened_ms >= ms;
-}
-
 /* The server answers, but its cache stays behind us. */
 static void server_lags(struct resource_follow *f, uint64_t now_ms)
 {
@@ -956,6 +999,12 @@ static void server_lags(struct resource_follow *f, uint64_t now_ms)
         start_judgement(f, now_ms);
     else
         server_failed(f, now_ms);
+}
+
+/* Is there a state to compare a list with? If it was another past's, or damaged, it does not matter any more. */
+static bool is_comparable(const struct resource_follow *f)
+{
+    return f->state != RESOURCE_LISTING || (ingest_past(f->opts.ingest) != 0 && !f->is_rewritten);
 }
 
 static void list_failed(struct resource_follow *f, uint64_t now_ms)
@@ -977,6 +1026,12 @@ static void list_failed(struct resource_follow *f, uint64_t now_ms)
     watch_cancel(f);
     use_next_server(f, now_ms);
     f->is_copied = f->is_checked = false;
+    f->n_lags++;
+    if (is_comparable(f) && f->n_lags >= RESOURCE_LAGS && now_ms >= f->began_ms + RESOURCE_LAGS * RESOURCE_LAG_MS &&
+        !BELFRY_MUTANT(kube_listing_waits)) {
+        start_judgement(f, now_ms); /* no cache may ever have our version: etcd was restored, or nothing changes */
+        return;
+    }
     list_want(f, LIST_COPY, follow_retry_at(f, now_ms));
     if (!f->is_rewritten && ingest_past(f->opts.ingest) != 0)
         probe_want(f, now_ms); /* the caches may be behind us because etcd is */
@@ -1002,12 +1057,6 @@ static bool store_is_damaged(const struct resource_follow *f)
     return f->api->damaged != NULL && f->api->damaged(f->opts.store);
 }
 
-/* Is there a state to compare a list with? If it was another past's, or damaged, it does not matter any more. */
-static bool is_comparable(const struct resource_follow *f)
-{
-    return f->state != RESOURCE_LISTING || (ingest_past(f->opts.ingest) != 0 && !f->is_rewritten);
-}
-
 static enum belfry_err compare_item(struct resource_follow *f, const struct resource_object *item, uint64_t now_ms)
 {
     struct ingest_found ours;
@@ -1027,6 +1076,8 @@ static void take_item(struct resource_follow *f, const struct resource_object *i
     enum belfry_err err = compare_item(f, item, now_ms);
     if (err == BELFRY_OK && f->state == RESOURCE_LISTING)
         err = copy_item(f, item);
+    else
+        resource_sum_add(&f->listed, version_hash(f, item));
     if (err != BELFRY_OK)
         list_failed(f, now_ms);
 }
@@ -1077,6 +1128,7 @@ static void adopt(struct resource_follow *f, uint64_t now_ms)
     resource_freshness_restart(&f->fresh, now_ms);
     f->last = f->new_last;
     f->is_rewritten = f->is_copied = f->is_checked = false;
+    f->n_lags = 0;
     if (f->is_initial) {
         f->is_initial = false;
         f->shown = rv;
@@ -1164,12 +1216,19 @@ static void audit_complete(struct resource_follow *f, int64_t rv, uint64_t link,
     f->resume = f->is_held;
 }
 
+static bool sum_is(struct resource_sum a, struct resource_sum b)
+{
+    return a.n == b.n && a.sum == b.sum;
+}
+
 /* A cache that is behind us, at version C, has exactly our objects, and all of our changes. Then a watch from C shows
- * what this past has between C and our head, if there is anything, and our state is that of this past. Otherwise the
- * cache lags. */
+ * what this past has between C and our head, if there is anything, and our state is that of this past.
+ * If the cache has what etcd has, it does not lag: its past has nothing between C and our head, and we have.
+ * (An object that we have may have come and gone since C. But caches that lag for so long do not lack that alone.)
+ * Otherwise the cache lags. */
 static void older_complete(struct resource_follow *f, int64_t rv, uint64_t link, uint64_t now_ms)
 {
-    bool is_ours = f->audit.contradicted == 0 && f->audit.found.n == f->sum.n && f->audit.found.sum == f->sum.sum;
+    bool is_ours = f->audit.contradicted == 0 && sum_is(f->audit.found, f->sum);
     bool has_changes = f->last.n == 0 || rv >= f->last.held[f->last.n - 1].rv;
     if (rv >= f->audit.head) {
         ask_for_audit(f, now_ms);
@@ -1177,33 +1236,29 @@ static void older_complete(struct resource_follow *f, int64_t rv, uint64_t link,
         f->stats.older++;
         int64_t from = BELFRY_MUTANT(kube_older_from_head) ? f->audit.head : rv;
         watch_want(f, from, (struct bond){.is_set = true, .link = link}, now_ms);
-    } else if (is_ours && f->is_judged) {
-        start_rewritten(f, now_ms, "a cache at version %" PRId64 " has the state at %" PRId64 " without its changes",
+    } else if (f->is_judged && sum_is(f->listed, f->judged)) {
+        start_rewritten(f, now_ms, "a cache at version %" PRId64 " has what etcd has, and not our state at %" PRId64,
                         rv, f->audit.head);
     } else {
         server_lags(f, now_ms);
     }
 }
 
-/* They lag, or it is another past in which our last changes never were, though they left no trace. */
-static void start_older(struct resource_follow *f, uint64_t now_ms)
-{
-    forget_tried(f);
-    f->is_judged = true;
-    list_want(f, LIST_OLDER, now_ms);
-    follow_move(f, RESOURCE_AUDITING);
-}
-
-/* Of what etcd has, nothing contradicts us, and it has all that we have: then the caches do lag. An object of ours may
- * have been deleted; but after a lag of that length it is more likely that it never was in this past. */
+/* Of what etcd has, nothing contradicts us. Objects of ours may be missing: they were deleted since, or never were in
+ * this past. A cache that has no more than etcd has will tell. */
 static void judgement_complete(struct resource_follow *f, int64_t rv, uint64_t now_ms)
 {
     struct resource_debt debt;
-    if (resource_audit_end(&f->audit, rv, f->sum, &debt) && resource_debt_is_paid(&debt))
-        start_older(f, now_ms);
-    else
+    if (!resource_audit_end(&f->audit, rv, f->sum, &debt)) {
         start_rewritten(f, now_ms, "a consistent list at version %" PRId64 " contradicts the state at %" PRId64, rv,
                         f->audit.head);
+        return;
+    }
+    forget_tried(f);
+    f->is_judged = true;
+    f->judged = f->listed;
+    list_want(f, LIST_OLDER, now_ms);
+    follow_move(f, RESOURCE_AUDITING);
 }
 
 static void probe_complete(struct resource_follow *f, int64_t rv, uint64_t now_ms)
@@ -1244,12 +1299,20 @@ static void list_complete(struct resource_follow *f, int64_t rv, uint64_t link, 
     }
 }
 
+/* While a watch is open, what is asked about its server is to go on its link. */
+static void note_stray(struct resource_follow *f, uint64_t link)
+{
+    if (f->watch.at == REQUEST_OPEN && resource_link_place(link) != resource_link_place(f->link))
+        resource_beat(f->opts.pulse, f->server, f->link)->n_astray++;
+}
+
 void resource_on_listed(struct resource_follow *follow, uint64_t id, int64_t rv, uint64_t link, uint64_t now_ms)
 {
     struct resource_follow *f = follow;
     BELFRY_OWNER_CHECK(f);
     if (request_is(&f->probe, id)) {
         f->probe.at = REQUEST_NONE;
+        note_stray(f, link);
         heard(f, link, now_ms);
         probe_complete(f, rv, now_ms);
     } else if (request_is(&f->list, id)) {
@@ -1258,6 +1321,7 @@ void resource_on_listed(struct resource_follow *follow, uint64_t id, int64_t rv,
         list_complete(f, rv, link, now_ms);
     } else if (request_is(&f->fresh_request, id)) {
         f->fresh_request.at = REQUEST_NONE;
+        note_stray(f, link);
         heard(f, link, now_ms);
         fresh_complete(f, rv, now_ms);
     }
@@ -1299,33 +1363,14 @@ static void initial_ended(struct resource_follow *f, enum resource_end end, uint
         initial_failed(f, now_ms); /* 410, too: a server that knows of initial events has no reason for it */
 }
 
-/* A watch that lasts has worked, whatever it has proven. */
-static void note_lasting(struct resource_follow *f, uint64_t now_ms)
-{
-    if (!is_open_for(f, RESOURCE_SHORT_MS, now_ms))
-        return;
-    f->n_short = 0;
-    if (f->state == RESOURCE_LIVE)
-        belfry_backoff_reset(&f->backoff);
-}
-
-/* The watch ended too soon. Servers that are restarted do this once, so the first retry is free; then the server is
- * asked at most every RESOURCE_PACE_MS by this follower, and every RESOURCE_PACE_ALL_MS by all of them. */
-static void note_short(struct resource_follow *f, uint64_t now_ms)
-{
-    if (f->n_short++ == 0 || BELFRY_MUTANT(kube_ends_unpaced))
-        return;
-    uint64_t *of_all = &f->opts.pulse->paced_ms[f->server];
-    uint64_t at_ms = later(later(f->sent_ms + RESOURCE_PACE_MS, now_ms), *of_all);
-    f->paced_ms[f->server] = at_ms;
-    *of_all = at_ms + RESOURCE_PACE_ALL_MS;
-}
-
 static void watch_ended(struct resource_follow *f, enum resource_end end, uint64_t now_ms)
 {
     bool was_open = f->watch.at == REQUEST_OPEN, is_short = !is_open_for(f, RESOURCE_SHORT_MS, now_ms);
     note_lasting(f, now_ms);
-    if (is_short && (was_open || end == RESOURCE_ENDED || end == RESOURCE_EXPIRED))
+    /* After a watch that lasted, 410 is an answer: another question follows, and at last a listing. A server that was
+     * restarted knows no history and gives it each time. */
+    bool is_answer = end == RESOURCE_EXPIRED && f->state != RESOURCE_LIVE && f->n_short == 0;
+    if (is_short && (was_open || end == RESOURCE_ENDED || end == RESOURCE_EXPIRED) && !is_answer)
         note_short(f, now_ms);
     f->watch.at = REQUEST_NONE;
     watch_cancel(f); /* what was kept of it */
@@ -1388,7 +1433,7 @@ static void forgive_gap(struct resource_follow *f, uint64_t now_ms)
 {
     uint64_t due = f->tick_ms + RESOURCE_TICK_MS;
     uint64_t gap = now_ms > due + GAP_MS ? now_ms - due : 0;
-    uint64_t *since[] = {&f->heard_ms, &f->moved_ms, &f->opened_ms};
+    uint64_t *since[] = {&f->heard_ms, &f->moved_ms, &f->opened_ms, &f->began_ms};
     for (size_t i = 0; i < sizeof(since) / sizeof(since[0]); i++)
         *since[i] = belfry_min_time(*since[i] + gap, now_ms);
     if (f->asking_ms != 0)
@@ -1408,6 +1453,15 @@ static uint64_t server_silence(const struct resource_follow *f, uint64_t now_ms)
     if (f->asking_ms != 0) /* a probe of our own has no answer */
         heard_ms = belfry_min_time(heard_ms, f->asking_ms);
     return now_ms - (heard_ms > f->heard_ms ? heard_ms : f->heard_ms);
+}
+
+/* A server that wants a connection to end (GOAWAY) lets its watches go on, and takes no request on it any more. Then
+ * nothing shows that it is still there, so the watch moves to another connection. One probe may stray because the
+ * connection is full. */
+static bool is_left_behind(const struct resource_follow *f)
+{
+    return f->state == RESOURCE_LIVE && f->watch.at == REQUEST_OPEN &&
+           resource_beat(f->opts.pulse, f->server, f->link)->n_astray >= 2 && !BELFRY_MUTANT(kube_stays_on_left_link);
 }
 
 /* Nobody else asks the server now, or our own watch was silent for long. */
@@ -1439,6 +1493,8 @@ static void judge_silence(struct resource_follow *f, uint64_t now_ms)
     bool lags = f->state == RESOURCE_JOINING && !f->is_stale && is_open_for(f, RESOURCE_LAG_MS, now_ms);
     if (lags) {
         server_lags(f, now_ms);
+    } else if (is_left_behind(f)) {
+        start_join(f, now_ms);
     } else if (is_dead && !BELFRY_MUTANT(kube_waits_forever)) {
         f->dead |= UINT32_C(1) << f->server;
         server_failed(f, now_ms);

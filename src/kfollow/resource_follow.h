@@ -41,8 +41,10 @@
  *
  * Behind is lag. A bookmark below H, or silence while joining, asks for a probe; a probe below H means another past.
  * After RESOURCE_LAGS servers that stayed behind, or one that often, a consistent list of all objects is compared with
- * our state: either it contradicts us, or the caches do lag. (A restored etcd may have passed H although the resource
- * is quiet.)
+ * our state, and then a list of a cache as it is. If the first contradicts us, or the cache has what etcd has and that
+ * is not our state, the past is another one. Otherwise the caches do lag. (A restored etcd may have passed H although the
+ * resource is quiet.) A listing after 410 asks for a list of H or newer, which such caches never have: after a while it
+ * is judged in the same way.
  *
  * LISTING: a list, or the initial events of a watch where the server can send them, into the store's fresh copy; the
  * old content serves until it is adopted. It is adopted after a probe at or above its version: otherwise its cache is
@@ -55,7 +57,11 @@
  * our own has no answer.
  *
  * A watch that ends sooner than RESOURCE_SHORT_MS is retried once immediately, then at a pace: a server may prove the
- * overlap and end the watch, again and again. After a few such watches the next server is asked.
+ * overlap and end the watch, again and again. After a few such watches the next server is asked. 410 is an answer:
+ * after a watch that lasted it puts nothing off.
+ *
+ * A server may want a connection to end (GOAWAY): its watches go on there, and requests go elsewhere. When two answers
+ * in a row came on another link, nothing can show that the watch's server is there, and a new watch is opened.
  *
  * Fresh: on request it is proven that we have everything that etcd has (resource_freshness.h), while LIVE.
  *

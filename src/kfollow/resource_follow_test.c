@@ -488,8 +488,6 @@ static void expire_all(unsigned n)
     for (unsigned i = 0; i < n; i++) {
         open_watch(LINK);
         end_watch(RESOURCE_EXPIRED);
-        for (unsigned tick = 0; tick < 3 && bed.watch.id == 0 && bed.list.id == 0; tick++)
-            wait_ms(RESOURCE_TICK_MS);
     }
 }
 
@@ -521,6 +519,92 @@ static void history_is_asked_of_every_server_before_a_list(void **state)
     assert_int_equal(cut().why, EVLOG_CUT_COMPACTED);
     assert_int_equal(cut().compact_rev, 51); /* nothing up to 50 can be served */
     assert_int_equal(stats().expired, 1);
+}
+
+/* No cache has our version, 30, and the lists of such a version fail. */
+static void fail_lists_until_a_judgement(void)
+{
+    unsigned n = 0;
+    for (uint64_t end_ms = bed.now + 60000; bed.now < end_ms && bed.list.rv != RESOURCE_CONSISTENT;) {
+        wait_ms(RESOURCE_TICK_MS);
+        uint64_t id = bed.list.id;
+        if (id == 0 || bed.list.rv == RESOURCE_CONSISTENT)
+            continue;
+        assert_int_equal(bed.list.rv, 30);
+        n++;
+        bed.list.id = 0;
+        resource_on_end(bed.follow, id, RESOURCE_FAILED, bed.now);
+        act();
+    }
+    assert_in_range(n, RESOURCE_LAGS, 100);
+    assert_int_equal(bed.list.rv, RESOURCE_CONSISTENT);
+}
+
+/* Nothing has changed since; only etcd's version has passed ours, by changes of other resources. */
+static void list_of_our_version_that_no_cache_has_may_be_had_from_our_changes(void **state)
+{
+    (void)state;
+    begin_live(1);
+    event(RESOURCE_MODIFIED, "ns/a", "u1", 25);
+    bookmark(30);
+    bed.now += 5000;
+    end_watch(RESOURCE_ENDED);
+    expire_all(2);
+    fail_lists_until_a_judgement();
+    for (unsigned i = 0; i < 2; i++) { /* etcd, and then its cache, which has all of our changes */
+        item("ns/a", "u1", 25);
+        item("ns/b", "u2", 11);
+        listed(i == 0 ? 60 : 25, LINK);
+    }
+    assert_int_equal(bed.watch.rv, 25);
+    open_watch(LINK);
+    wait_ms(RESOURCE_TICK_MS);
+    assert_true(resource_ready(bed.follow));
+    assert_int_equal(cut().why, EVLOG_CUT_START); /* no watcher was told of anything */
+}
+
+/* An object of ours is gone from etcd, and the cache is about to say so: this is no other past. */
+static void list_of_our_version_is_waited_for_while_a_cache_lags(void **state)
+{
+    (void)state;
+    begin_live(1);
+    event(RESOURCE_MODIFIED, "ns/a", "u1", 30);
+    bed.now += 5000;
+    end_watch(RESOURCE_ENDED);
+    expire_all(2);
+    fail_lists_until_a_judgement();
+    item("ns/a", "u1", 30);
+    listed(60, LINK);
+    assert_int_equal(bed.list.rv, 0);
+    item("ns/a", "u1", 10);
+    item("ns/b", "u2", 11);
+    listed(25, LINK);
+    assert_int_equal(resource_state(bed.follow), RESOURCE_JOINING);
+    assert_int_equal(stats().rewritten, 0);
+}
+
+/* etcd was restored and has passed our version, but the resource is quiet: no cache comes to have it. */
+static void list_of_our_version_that_no_cache_has_is_judged_by_etcd(void **state)
+{
+    (void)state;
+    begin_live(1);
+    event(RESOURCE_MODIFIED, "ns/a", "u1", 30);
+    bed.now += 5000;
+    end_watch(RESOURCE_ENDED);
+    expire_all(2);
+    assert_int_equal(resource_state(bed.follow), RESOURCE_LISTING);
+    fail_lists_until_a_judgement();
+    item("ns/a", "u1", 25); /* what was 30 is gone */
+    item("ns/b", "u2", 11);
+    listed(60, LINK);
+    assert_int_equal(resource_state(bed.follow), RESOURCE_LISTING);
+    assert_int_equal(bed.list.rv, 0); /* of any version */
+    item("ns/a", "u1", 25);
+    item("ns/b", "u2", 11);
+    listed(26, LINK);
+    probed(60);
+    assert_int_equal(cut().why, EVLOG_CUT_REWRITTEN);
+    assert_int_equal(head(), 26);
 }
 
 static void list_is_asked_of_a_server_that_answers(void **state)
@@ -749,7 +833,7 @@ static void cache_with_our_state_and_without_our_last_changes_is_another_past(vo
         listed(i == 0 ? 50 : 25, LINK);
     }
     assert_int_equal(resource_state(bed.follow), RESOURCE_LISTING);
-    assert_non_null(strstr(resource_why(bed.follow), "without its changes"));
+    assert_non_null(strstr(resource_why(bed.follow), "has what etcd has"));
 }
 
 /* The list of an audit fails: the cache is behind us. */
@@ -957,21 +1041,130 @@ static void watch_that_lasted_is_retried_at_once(void **state)
     }
 }
 
-/* They take turns of RESOURCE_PACE_ALL_MS. */
-static void server_that_ends_every_watch_is_asked_at_a_pace_by_all_followers(void **state)
+/* An API server that was restarted knows no history: each question is answered with 410, and none is put off. */
+static void restarted_server_is_asked_down_to_a_list_without_delay(void **state)
 {
     (void)state;
     begin_live(1);
     event(RESOURCE_MODIFIED, "ns/a", "u1", 30);
+    event(RESOURCE_MODIFIED, "ns/a", "u1", 31);
+    uint64_t began_ms = bed.now += 5000;
     end_watch(RESOURCE_ENDED);
-    open_watch(LINK);
-    uint64_t taken_ms = bed.pulse.paced_ms[0] = bed.now + 7000; /* by others */
-    end_watch(RESOURCE_ENDED);
-    assert_int_equal(bed.watch.id, 0);
-    assert_int_equal(bed.pulse.paced_ms[0], taken_ms + RESOURCE_PACE_ALL_MS);
-    while (bed.watch.id == 0 && bed.now < taken_ms + 5000)
-        wait_ms(RESOURCE_TICK_MS);
-    assert_in_range(bed.now, taken_ms, taken_ms + RESOURCE_TICK_MS);
+    for (unsigned i = 0; i < 3; i++) { /* the overlap, a shorter one, and an audit */
+        open_watch(LINK);
+        end_watch(RESOURCE_EXPIRED);
+    }
+    assert_true(bed.list.id != 0);
+    assert_int_equal(bed.now, began_ms);
+}
+
+/* Its list and its watch never fit each other. */
+static void server_that_contradicts_itself_is_asked_at_a_pace(void **state)
+{
+    (void)state;
+    begin_live(1);
+    unsigned n_lists = 0;
+    uint64_t end_ms = bed.now + 20000;
+    while (bed.now < end_ms && n_lists < 1000) {
+        bool is_asked = bed.list.id != 0 || bed.watch.id != 0 || bed.probe.id != 0;
+        if (!is_asked) {
+            wait_ms(RESOURCE_TICK_MS);
+        } else {
+            if (bed.list.id != 0) {
+                n_lists++;
+                item("ns/a", "u1", 10);
+                listed(20, LINK);
+            } else if (bed.probe.id != 0) {
+                probed(20);
+            } else {
+                open_watch(LINK);
+                event(RESOURCE_MODIFIED, "ns/nothing", "u7", 21);
+            }
+        }
+    }
+    assert_in_range(n_lists, 2, 40);
+}
+
+/* One of many followers of a process, whose servers end every watch as soon as it is open. */
+struct member {
+    struct store *store;
+    struct evlog *evlog;
+    struct ingest *ingest;
+    struct resource_follow *follow;
+};
+
+static void member_begin(struct member *m, uint64_t seed)
+{
+    static const struct modelstore_opts store = {
+        .history_rows = 1000, .history_age_s = 1000000, .extent_bytes = 1 << 20};
+    struct evlog_opts log = {.capacity_log2 = 4, .max_bytes = 1 << 16, .n_workers = 1};
+    bool warm;
+    m->store = modelstore_create(&store);
+    assert_int_equal(evlog_create(&log, &m->evlog), BELFRY_OK);
+    struct ingest_opts ingest = {.store = m->store, .evlog = m->evlog, .trim_rows = 16};
+    assert_int_equal(ingest_create(&ingest, &m->ingest), BELFRY_OK);
+    assert_int_equal(ingest_open(m->ingest, &warm), BELFRY_OK);
+    struct resource_follow_opts opts = {.ingest = m->ingest,
+                                        .store = m->store,
+                                        .n_servers = 1,
+                                        .seed = seed,
+                                        .no_initial = true,
+                                        .hash_key = {3, 4},
+                                        .pulse = &bed.pulse};
+    assert_int_equal(resource_follow_create(&opts, bed.now, &m->follow), BELFRY_OK);
+}
+
+static void member_end(struct member *m)
+{
+    resource_follow_destroy(m->follow);
+    ingest_destroy(m->ingest);
+    evlog_destroy(m->evlog);
+    modelstore_destroy(m->store);
+}
+
+/* Answers what it wants. Returns how many watches it has asked for. */
+static unsigned member_serve(struct member *m)
+{
+    struct resource_action action;
+    unsigned n = 0;
+    if (bed.now >= resource_due(m->follow))
+        resource_tick(m->follow, bed.now);
+    while (resource_next(m->follow, bed.now, &action)) {
+        if (action.want == RESOURCE_WANT_WATCH) {
+            resource_on_opened(m->follow, action.id, LINK, bed.now);
+            resource_on_end(m->follow, action.id, RESOURCE_ENDED, bed.now);
+            n++;
+        } else if (action.want == RESOURCE_WANT_LIST || action.want == RESOURCE_WANT_PROBE) {
+            resource_on_listed(m->follow, action.id, 20, LINK, bed.now);
+        }
+    }
+    return n;
+}
+
+static void server_that_ends_every_watch_is_asked_at_a_pace_by_all_followers(void **state)
+{
+    (void)state;
+    enum { MEMBERS = 150, STEP_MS = 10, SECOND = 1000 / STEP_MS, FREE_MS = 2000 };
+    static struct member members[MEMBERS];
+    unsigned of_step[SECOND] = {0}, in_second = 0, most = 0, total = 0;
+    begin(1);
+    for (unsigned i = 0; i < MEMBERS; i++)
+        member_begin(&members[i], i);
+    uint64_t began_ms = bed.now;
+    for (unsigned step = 0; bed.now < began_ms + 60000; step++, bed.now += STEP_MS) {
+        unsigned n = 0;
+        for (unsigned i = 0; i < MEMBERS; i++)
+            n += member_serve(&members[i]);
+        in_second += n - of_step[step % SECOND];
+        of_step[step % SECOND] = n;
+        total += n;
+        if (bed.now >= began_ms + FREE_MS && in_second > most)
+            most = in_second;
+    }
+    for (unsigned i = 0; i < MEMBERS; i++)
+        member_end(&members[i]);
+    assert_in_range(most, 5, 1000 / RESOURCE_PACE_ALL_MS + 1);
+    assert_in_range(total, 2 * MEMBERS, 2 * MEMBERS + 60 * 20);
 }
 
 /* ---- the pulse ---- */
@@ -980,15 +1173,46 @@ static void answer_on_another_link_is_no_sign_of_life(void **state)
 {
     (void)state;
     begin_live(1);
-    for (unsigned i = 0; i < RESOURCE_STALE_MS / RESOURCE_TICK_MS; i++) {
+    for (unsigned i = 0, answers = 0; i < RESOURCE_STALE_MS / RESOURCE_TICK_MS; i++) {
         wait_ms(RESOURCE_TICK_MS);
-        if (bed.probe.id != 0) {
+        if (bed.probe.id != 0 && answers++ == 0) {
             assert_int_equal(bed.probe.link, LINK); /* it was asked to go there */
             list_ends(&bed.probe.id, 20, LINK + 2);
         }
         resource_beat(&bed.pulse, 0, LINK + 2)->heard_ms = bed.now; /* nor what others hear there */
     }
     assert_true(resource_stale(bed.follow));
+}
+
+/* GOAWAY: the watch goes on, and every request goes on another connection. */
+static void watch_leaves_a_connection_that_takes_no_requests(void **state)
+{
+    (void)state;
+    begin_live(1);
+    uint64_t was = bed.watch.id, began_ms = bed.now;
+    while (bed.watch.id == was && bed.now < began_ms + RESOURCE_STALE_MS) {
+        wait_ms(RESOURCE_TICK_MS);
+        assert_false(resource_stale(bed.follow));
+        if (bed.probe.id != 0)
+            list_ends(&bed.probe.id, 20, LINK + 2);
+    }
+    assert_int_not_equal(bed.watch.id, was);
+    open_watch(LINK + 2);
+    item("ns/a", "u1", 10); /* no change has come since the list, so an audit proves the past */
+    item("ns/b", "u2", 11);
+    listed(20, LINK + 2);
+    assert_true(resource_ready(bed.follow));
+}
+
+/* What one follower finds out of a connection, the others that are on it know: they take turns to ask. */
+static void watch_leaves_a_connection_from_which_other_probes_strayed(void **state)
+{
+    (void)state;
+    begin_live(1);
+    uint64_t was = bed.watch.id;
+    resource_beat(&bed.pulse, 0, LINK)->n_astray = 2;
+    wait_ms(RESOURCE_TICK_MS);
+    assert_true(bed.watch.id != 0 && bed.watch.id != was);
 }
 
 static void what_another_follower_hears_is_a_sign_of_life(void **state)
@@ -1361,6 +1585,13 @@ int main(void)
         cmocka_unit_test_teardown(server_that_proves_the_overlap_and_ends_the_watch_is_asked_at_a_pace, teardown),
         cmocka_unit_test_teardown(server_that_ends_every_watch_is_left_for_the_next, teardown),
         cmocka_unit_test_teardown(server_that_ends_every_watch_is_asked_at_a_pace_by_all_followers, teardown),
+        cmocka_unit_test_teardown(restarted_server_is_asked_down_to_a_list_without_delay, teardown),
+        cmocka_unit_test_teardown(server_that_contradicts_itself_is_asked_at_a_pace, teardown),
+        cmocka_unit_test_teardown(watch_leaves_a_connection_that_takes_no_requests, teardown),
+        cmocka_unit_test_teardown(watch_leaves_a_connection_from_which_other_probes_strayed, teardown),
+        cmocka_unit_test_teardown(list_of_our_version_that_no_cache_has_is_judged_by_etcd, teardown),
+        cmocka_unit_test_teardown(list_of_our_version_that_no_cache_has_may_be_had_from_our_changes, teardown),
+        cmocka_unit_test_teardown(list_of_our_version_is_waited_for_while_a_cache_lags, teardown),
         cmocka_unit_test_teardown(watch_that_lasted_is_retried_at_once, teardown),
         cmocka_unit_test_teardown(answer_on_another_link_is_no_sign_of_life, teardown),
         cmocka_unit_test_teardown(what_another_follower_hears_is_a_sign_of_life, teardown),

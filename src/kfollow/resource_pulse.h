@@ -30,6 +30,7 @@ struct resource_beat {
     unsigned server;
     uint64_t sent_ms;  /* the last probe, by any follower */
     uint64_t heard_ms; /* the last event, bookmark or answer, of any follower */
+    unsigned n_astray; /* requests since then that were answered on another link, though they were to go on this one */
 };
 
 /* Initialise with zeroes. */

@@ -19,7 +19,6 @@ void kube_judge_attach(struct kube_judge *judge, struct evlog *evlog, struct sto
     judge->past = 0;
     judge->at = 0;
     judge->mirror = (struct kube_state){0};
-    judge->audited = 0;
 }
 
 /* ---- the store ---- */
@@ -163,10 +162,12 @@ static void judge_cut(struct kube_judge *judge, const struct evlog_cut *cut)
     TRACE("log", "cut %d at %" PRId64, (int)cut->why, cut->rev);
     if (!read_store(judge, &state, &at) || at != cut->rev)
         verdict_fail("the store is not at the version of the cut");
+    bool is_warm = judge->past == 0 && cut->rev < judge->audited; /* what an audit did not see, the store has kept */
     if (judge->past != 0)
         judge_told(judge, cut, &state);
     judge->past = cut->past;
-    judge->audited = 0;
+    if (!is_warm)
+        judge->audited = 0;
     judge->at = cut->rev;
     judge->mirror = state;
     if (cut->why != EVLOG_CUT_START)

@@ -148,7 +148,7 @@ static void watch_step(struct kube_servers *s, struct kube_call *call, struct ku
         call_push(s, call, (struct kube_message){.kind = KUBE_EVENT, .change = *change}, now_ms);
         call->at = change->rv;
     }
-    if (now_ms >= call->bookmark_ms) {
+    if (now_ms >= call->bookmark_ms && !s->is_silent) {
         call_push(s, call, (struct kube_message){.kind = KUBE_BOOKMARK, .rv = server->at}, now_ms);
         call->bookmark_ms = now_ms + BOOKMARK_MS + below(s, BOOKMARK_MS);
     }
@@ -245,14 +245,27 @@ void kube_servers_break_link(struct kube_servers *s, unsigned server, uint64_t n
             link_end(s, &s->links[i], now_ms);
 }
 
+/* One that is left ends with the last request on it. */
+static void end_left_links(struct kube_servers *s)
+{
+    for (unsigned i = 0; i < KUBE_LINKS; i++) {
+        bool is_used = !s->links[i].is_left;
+        for (unsigned n = 0; n < KUBE_CALLS; n++)
+            is_used = is_used || (s->calls[n].kind != KUBE_NO_CALL && s->calls[n].link == s->links[i].number);
+        if (!is_used)
+            s->links[i] = (struct kube_link){0};
+    }
+}
+
 /* Over which connection a request goes. When all places are taken, one that is there has to do. */
 static struct kube_link *link_for(struct kube_servers *s, const struct resource_action *action)
 {
     struct kube_link *fit[KUBE_LINKS], *free_place = NULL;
     unsigned n = 0;
+    end_left_links(s);
     for (unsigned i = 0; i < KUBE_LINKS; i++) {
         struct kube_link *link = &s->links[i];
-        bool leads = link->number != 0 && (s->is_balanced || link->server == action->server);
+        bool leads = link->number != 0 && !link->is_left && (s->is_balanced || link->server == action->server);
         if (leads && link->number == action->link && below(s, 8) != 0) /* it may be full */
             return link;
         if (leads)
@@ -266,8 +279,17 @@ static struct kube_link *link_for(struct kube_servers *s, const struct resource_
         free_place = &s->links[below(s, KUBE_LINKS)];
         link_end(s, free_place, s->now_ms);
     }
-    *free_place = (struct kube_link){2 * ++s->numbers + 1, s->is_balanced ? (unsigned)below(s, s->n) : action->server};
+    *free_place = (struct kube_link){.number = 2 * ++s->numbers + 1,
+                                     .server = s->is_balanced ? (unsigned)below(s, s->n) : action->server};
     return free_place;
+}
+
+/* GOAWAY: what is under way there goes on, and nothing more begins. */
+void kube_servers_leave_links(struct kube_servers *s, unsigned server)
+{
+    COVER(kube_link_left);
+    for (unsigned i = 0; i < KUBE_LINKS; i++)
+        s->links[i].is_left = s->links[i].is_left || s->links[i].server == server;
 }
 
 void kube_servers_restart(struct kube_servers *s, unsigned server, uint64_t down_ms, uint64_t now_ms)
@@ -417,7 +439,12 @@ void kube_servers_pace(struct kube_servers *s, struct kube_call *call, uint64_t 
     const struct kube_message *message = &call->messages[call->first];
     if (message->kind == KUBE_OPENED)
         call->opened_ms = now_ms;
-    if (message->kind == KUBE_END && !note_lasting(s, call, now_ms) && call->opened_ms != 0)
+    if (message->kind != KUBE_END || note_lasting(s, call, now_ms) || call->opened_ms == 0)
+        return;
+    bool is_answer = message->end == RESOURCE_EXPIRED; /* after a watch that lasted: the next question is another one */
+    for (unsigned i = 0; i < s->n; i++)
+        is_answer = is_answer && s->servers[i].n_shorts == 0;
+    if (!is_answer)
         note_short(&s->servers[call->server], call->sent_ms);
 }
 

@@ -79,6 +79,7 @@ struct kube_server {
 struct kube_link {
     uint64_t number; /* 0: none */
     unsigned server;
+    bool is_left; /* the server has said that it takes no more requests there */
 };
 
 struct kube_servers {
@@ -87,6 +88,7 @@ struct kube_servers {
     struct kube_server servers[KUBE_SERVERS];
     unsigned n;
     bool is_balanced; /* the client sees one address for all of them */
+    bool is_silent;   /* watches send no bookmarks */
     struct kube_link links[KUBE_LINKS];
     uint64_t numbers; /* of links, given so far */
     struct kube_call calls[KUBE_CALLS];
@@ -122,6 +124,7 @@ void kube_call_took(struct kube_call *call); /* the first message is done with; 
 /* ---- faults ---- */
 
 void kube_servers_break_link(struct kube_servers *servers, unsigned server, uint64_t now_ms);
+void kube_servers_leave_links(struct kube_servers *servers, unsigned server);
 void kube_servers_restart(struct kube_servers *servers, unsigned server, uint64_t down_ms, uint64_t now_ms);
 void kube_servers_restored(struct kube_servers *servers, uint64_t now_ms); /* etcd has a new past */
 void kube_servers_mend(struct kube_servers *servers, uint64_t now_ms);     /* all up, none stopped, no lag */

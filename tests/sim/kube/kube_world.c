@@ -17,6 +17,7 @@
 #define DRAIN_MIN 15000
 #define LAG_MS    14000 /* after 15 s it may be taken for another past */
 #define FRESH_MS  20000 /* within this, it must be shown that it has what etcd has */
+#define LEFT_MS   12000 /* after the server has asked its clients to leave a connection */
 #define READY_MS  2000  /* it must be ready for this long: a 410 may be on its way */
 
 struct kube_world {
@@ -328,7 +329,10 @@ static void fault(struct kube_world *w)
 {
     unsigned number = (unsigned)below(w, w->servers.n);
     struct kube_server *server = &w->servers.servers[number];
-    switch (below(w, 11)) {
+    switch (below(w, 12)) {
+    case 11:
+        kube_servers_leave_links(&w->servers, number);
+        break;
     case 10:
         server->flaps_ms = w->now_ms + below(w, 8000);
         break;
@@ -537,12 +541,53 @@ static void drain_proves(struct kube_world *w)
     }
 }
 
+/* The watch's server wants its connections to end, and no watch says anything: requests on another one show that it is
+ * there, and a resource that is live is never stale. */
+static void drain_moves(struct kube_world *w)
+{
+    w->servers.is_silent = true;
+    kube_servers_mend(&w->servers, w->now_ms);
+    kube_servers_leave_links(&w->servers, kube_servers_watched(&w->servers, resource_server(w->follow)));
+    bool was_fresh = false; /* it may have just left the server that was stopped */
+    for (uint64_t end_ms = w->now_ms + LEFT_MS; w->now_ms < end_ms && !verdict_failed();) {
+        world_move(w);
+        bool is_live = resource_state(w->follow) == RESOURCE_LIVE;
+        was_fresh = is_live && (was_fresh || !resource_stale(w->follow));
+        if (was_fresh && resource_stale(w->follow))
+            verdict_fail("stale, though the server of a connection that is left answers on another one");
+    }
+}
+
+/* The follower has to list, because no cache has its history. Meanwhile etcd is restored to an older version, and other
+ * resources move it past the follower's: no cache comes to have that version. */
+static void lose_version_under_list(struct kube_world *w)
+{
+    if (w->history.n == KUBE_PASTS || w->judge.at < 30)
+        return;
+    for (uint64_t i = 2 * KUBE_WINDOW; i > 0; i--)
+        kube_history_write(&w->history, &w->rng);
+    for (unsigned i = 0; i < w->servers.n; i++)
+        kube_servers_restart(&w->servers, i, 0, w->now_ms);
+    for (uint64_t end_ms = w->now_ms + 10000; resource_state(w->follow) != RESOURCE_LISTING && w->now_ms < end_ms;)
+        world_move(w);
+    kube_history_restore(&w->history, w->judge.at - 1 - (int64_t)below(w, 20));
+    w->judge.may_rewrite = true;
+    kube_servers_restored(&w->servers, w->now_ms);
+    for (unsigned i = 0; i < w->servers.n; i++)
+        kube_servers_restart(&w->servers, i, 0, w->now_ms);
+    kube_servers_step(&w->servers, w->now_ms += 1);
+    kube_history_pass(&w->history, 60);
+    COVER(kube_version_lost);
+}
+
 /* One server of several stays stopped: the others must do. A balancer would send nothing to it. */
 static void drain(struct kube_world *w)
 {
     kube_servers_mend(&w->servers, w->now_ms);
     modelstore_fail(w->store, 0);
     w->paused_ms = 0;
+    if (one_in(w, 4))
+        lose_version_under_list(w);
     unsigned server = (unsigned)below(w, w->servers.n);
     if (kube_servers_seen(&w->servers) > 1)
         w->servers.servers[server].stopped_ms = UINT64_MAX;
@@ -557,6 +602,8 @@ static void drain(struct kube_world *w)
                      (int)resource_state(w->follow));
     if (!verdict_failed())
         drain_proves(w);
+    if (!verdict_failed())
+        drain_moves(w);
     if (!verdict_failed())
         kube_judge_end(&w->judge);
 }
