@@ -42,9 +42,9 @@
  * Behind is lag. A bookmark below H, or silence while joining, asks for a probe; a probe below H means another past.
  * After RESOURCE_LAGS servers that stayed behind, or one that often, a consistent list of all objects is compared with
  * our state, and then a list of a cache as it is. If the first contradicts us, or the cache has what etcd has and that
- * is not our state, the past is another one. Otherwise the caches do lag. (A restored etcd may have passed H although the
- * resource is quiet.) A listing after 410 asks for a list of H or newer, which such caches never have: after a while it
- * is judged in the same way.
+ * is not our state, the past is another one. Otherwise the caches do lag. (A restored etcd may have passed H although
+ * the resource is quiet.) A listing after 410 asks for a list of H or newer, which such caches never have: after a
+ * while it is judged in the same way.
  *
  * LISTING: a list, or the initial events of a watch where the server can send them, into the store's fresh copy; the
  * old content serves until it is adopted. It is adopted after a probe at or above its version: otherwise its cache is
