@@ -77,7 +77,7 @@ def blocks(text):
 
 def shape(line):
     """Words, with numbers as 0: times, ports, revisions and column widths differ from run to run."""
-    return re.sub(r"\d+(?:[.,]\d+)*", "0", line).split()
+    return re.sub(r"\d+(?:[.,]\d+)*(?:-dev)?", "0", line).split()
 
 
 def is_as_printed(said, printed):

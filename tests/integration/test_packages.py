@@ -29,6 +29,11 @@ def read(path):
         return f.read()
 
 
+def library_package():
+    """Named after the soname."""
+    return "libbelfry" + ".".join(read("VERSION").split(".")[:2])
+
+
 def field(package, name):
     """A field of a package in debian/control."""
     stanza = next(s for s in read("debian/control").split("\n\n") if s.startswith(f"Package: {package}\n"))
@@ -40,8 +45,8 @@ def field(package, name):
 
 def test_changelog_and_control_have_the_version_of_the_tree():
     version = read("VERSION").strip()
-    assert re.match(r"belfry \((\S+)\)", read("debian/changelog"))[1] == f"{version}-1"
-    library = "libbelfry" + version.rsplit(".", 1)[0]
+    assert re.match(r"belfry \((\S+)\)", read("debian/changelog"))[1] == version.replace("-dev", "~dev") + "-1"
+    library = library_package()
     assert field(library, "Architecture") == "any", "the library's package is named after its soname"
     for package in ("belfryctl", "libbelfry-dev"):
         assert f"{library} (= ${{binary:Version}})" in field(package, "Depends")
@@ -169,7 +174,7 @@ def test_installed_started_removed_and_purged(cluster, root_of, suite, tmp_path)
     root.sh("apt-get remove -y belfryd")
     assert not root.has("usr/sbin/belfryd") and not root.has("usr/lib/systemd/system/belfryd.service")
     assert root.read("etc/belfry/belfryd.yaml") == config and root.has("var/cache/belfry")
-    root.sh("apt-get purge -y belfryd belfryctl libbelfry-dev libbelfry0.2")
+    root.sh(f"apt-get purge -y belfryd belfryctl libbelfry-dev {library_package()}")
     left = [path for path in root.sh("find / -xdev -path /proc -prune -o -name '*belfry*' -print").split() if not path.startswith("/root/")]
     assert left == [], "a purge leaves nothing but the user"
 

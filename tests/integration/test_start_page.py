@@ -30,7 +30,7 @@ def steps(text):
 
 def shape(lines):
     """Lines as words, with every number as 0: times and lengths differ. Remarks (!!) depend on the moment and are left out."""
-    return [re.sub(r"\d+(\.\d+)*", "0", line).split() for line in lines if line.strip() and not line.startswith("!!")]
+    return [re.sub(r"\d+(?:[.,]\d+)*(?:-dev)?", "0", line).split() for line in lines if line.strip() and not line.startswith("!!")]
 
 
 class Operator:
