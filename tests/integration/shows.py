@@ -1,12 +1,13 @@
-"""A difference in docs/compatibility.md is shown by a test that asks both servers and finds it.
+"""A difference in docs/compatibility.md is shown by a test that asks both servers and finds it: etcd and
+belfryd, or for the lines `follow-...` an API server and a tier in front of it.
 
     @shows("gateway-cors")
     def test_x(differs, ...):
         differs("gateway-cors", etcd=..., belfryd=...)
 
-A test that is marked and has not found every difference that it names fails. `test_differential.py` looks for the marks: a line of the
-page that no case and no marked test shows fails there. A suite in C marks a test of belfryd's side with the comment
-`docs/compatibility.md: shows NAME`, where etcd's cannot be asked for."""
+A test that is marked and has not found every difference that it names fails. `test_differential.py` looks for the marks, and for those of
+`follow-...` `test_kube_tier_differential.py`: a line of the page that no case and no marked test shows fails there. A suite in C marks a
+test of belfryd's side with the comment `docs/compatibility.md: shows NAME`, where etcd's cannot be asked for."""
 import ast
 import re
 from pathlib import Path

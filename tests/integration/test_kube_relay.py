@@ -17,11 +17,14 @@ import rawh2
 from etcd import Cluster
 from kube_apiserver import KubeCluster
 from kube_tier import MAPS, STANDS_IN, needs_servers, tier_of
+from ports import free_port
+from shows import shows
 
 pytestmark = pytest.mark.skipif(STANDS_IN, reason=needs.BY_PEER + "an API server passes nothing on")
 
 SECRETS = "/api/v1/namespaces/prod/secrets"  # no tier follows them
 N_SECRETS, SECRET_BYTES = 150, 30000
+ORIGIN = "https://pages.example"  # API servers take no WebSocket without one
 END_HEADERS_AND_STREAM = 5
 RST_STREAM = 3
 
@@ -30,8 +33,11 @@ class Bed:
     def __init__(self, folder):
         (folder / "etcd").mkdir()
         self.etcd = Cluster(folder / "etcd", keep=True).start()
-        self.cluster = KubeCluster(folder / "kube", self.etcd, 2, keep=True).start()
-        self.tier = tier_of(folder / "tier", self.cluster, [MAPS], keep=True).start()
+        self.cluster = KubeCluster(folder / "kube", self.etcd, 2, flags=[f"--client-ca-file={folder}/kube/identity/ca.pem"], keep=True).start()
+        certs, self.certified_port = self.cluster.identity.certs, free_port()  # a listener of the tier that takes certificates of clients
+        self.tier = tier_of(folder / "tier", self.cluster, [MAPS], keep=True, flags=[
+            "--cors-origins", ORIGIN, "--listen", f"https://127.0.0.1:{self.certified_port},cert={certs.path('server.pem')},key={certs.path('server.key')},"
+                        f"client-ca={certs.path('ca.pem')}"]).start()
         for i in range(N_SECRETS):
             made = self.cluster.servers[0].call("POST", SECRETS, obj={"metadata": {"name": f"s{i}"}, "data": {"x": "eHl6" * (SECRET_BYTES // 4)}})
             assert made.code == 201, made.body
@@ -45,9 +51,9 @@ class Bed:
     def token(self, user="admin"):
         return self.cluster.identity.tokens[user]
 
-    def ask(self, method, path, fields=None, body=None):
-        """(status, fields, body) without anything that the test does not say."""
-        connection = http.client.HTTPSConnection("127.0.0.1", self.tier.port, timeout=60, context=self.cluster.identity.tls)
+    def ask(self, method, path, fields=None, body=None, port=None, tls=None):
+        """(status, fields, body) without anything that the test does not say. Of the tier, unless the port is another's."""
+        connection = http.client.HTTPSConnection("127.0.0.1", port or self.tier.port, timeout=60, context=tls or self.cluster.identity.tls)
         try:
             connection.request(method, path, body, fields or {})
             response = connection.getresponse()
@@ -102,12 +108,40 @@ def test_a_request_has_its_clients_credential_and_no_other(bed):
     assert bed.ask("GET", SECRETS + "/s0", bed.as_user("admin"))[0] == 200
 
 
-def test_impersonation_is_passed_on_and_no_field_of_the_connection_takes_it_away(bed):
+@shows("follow-impersonation")
+def test_impersonation_is_passed_on_and_no_field_of_the_connection_takes_it_away(bed, differs):
     for more in ({}, {"Connection": "impersonate-user, authorization"}):
         answer = bed.ask("GET", SECRETS, {**bed.as_user("admin", Impersonate_User="alice"), **more})
         assert answer[0] == 403 and '"alice"' in message(answer), answer
-    answer = bed.ask("GET", MAPS.path("prod") + "?resourceVersion=0", bed.as_user("admin", Impersonate_User="alice"))
-    assert answer[0] == 403 and "impersonation" in message(answer)
+    real, ours = (bed.ask("GET", MAPS.path("prod") + "?resourceVersion=0", bed.as_user("admin", Impersonate_User="alice"), port=port)
+                  for port in (bed.cluster.servers[0].port, bed.tier.port))
+    assert real[0] == 200 and ours[0] == 403 and "impersonation" in message(ours)
+    differs("follow-impersonation", real[0], ours[0])
+
+
+@shows("follow-certificates")
+def test_a_certificate_names_nobody_and_a_token_beside_it_does(bed, differs):
+    certs = bed.cluster.identity.certs
+    tls = ssl.create_default_context(cafile=certs.path("ca.pem"))
+    tls.load_cert_chain(certs.path("client.pem"), certs.path("client.key"))
+    for path in (SECRETS, MAPS.path("prod")):  # of which the second is followed
+        real, ours = (bed.ask("GET", path, port=port, tls=tls) for port in (bed.cluster.servers[0].port, bed.certified_port))
+        assert real[0] == 403 and '"reader"' in message(real), real
+        assert ours[0] == 401 and "a client certificate cannot be passed on" in message(ours), ours
+        assert bed.ask("GET", path, bed.as_user("admin"), port=bed.certified_port, tls=tls)[0] == 200
+    differs("follow-certificates", message(real), message(ours))
+
+
+@shows("follow-upgrades")
+def test_a_watch_over_websocket_is_refused_with_the_reason(bed, differs):
+    """And so is exec, which test_kube_tier_clients asks for by kubectl."""
+    upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+               "Origin": ORIGIN, **bed.as_user("admin")}
+    real, ours = (bed.ask("GET", SECRETS + "?watch=1&timeoutSeconds=1", upgrade, port=port)
+                  for port in (bed.cluster.servers[0].port, bed.tier.port))
+    assert real[0] == 101 and real[1]["Upgrade"].lower() == "websocket", real
+    assert ours[0] == 400 and "does not pass on exec, attach, port-forward" in message(ours), ours
+    differs("follow-upgrades", real[0], ours[0])
 
 
 def test_a_name_in_a_field_is_nobodys_right(bed):
@@ -215,7 +249,8 @@ def test_thousands_of_watches_are_passed_on(bed, soak, figure):
 
 # ---- API servers that are lost ----
 
-def test_an_answer_that_is_cut_is_cut_and_never_ended(bed):
+@shows("follow-lost")
+def test_an_answer_that_is_cut_is_cut_and_never_ended(bed, differs):
     stream = bed.begin_list()
     response = http.client.HTTPResponse(stream)
     response.begin()
@@ -224,8 +259,15 @@ def test_an_answer_that_is_cut_is_cut_and_never_ended(bed):
         server.kill()
     with pytest.raises((http.client.IncompleteRead, ConnectionError, ssl.SSLError)):
         response.read()
-    answer = bed.ask("GET", SECRETS, bed.as_user("admin"))
-    assert answer[0] == 503 and answer[1]["retry-after"] == "1", answer
+    said = []
+    for port in (bed.cluster.servers[0].port, bed.tier.port):
+        try:
+            answer = bed.ask("GET", SECRETS, bed.as_user("admin"), port=port)
+            said.append((answer[0], answer[1]["retry-after"]))
+        except ConnectionError:
+            said.append("a broken connection")
+    assert said == ["a broken connection", (503, "1")], said
+    differs("follow-lost", *said)
     bed.revive()
 
 
