@@ -1,4 +1,5 @@
 """docs/guarantees.md: promises that no other file shows, and that each promise names tests that exist."""
+import collections
 import re
 import urllib.request
 from pathlib import Path
@@ -86,49 +87,85 @@ def test_over_the_limit_new_work_is_refused_and_what_runs_goes_on(cluster, make_
 
 # ---- no silent fallback
 
-UNARY = re.compile(r'^grpc_server_started_total\{grpc_method="(\w+)",.*\} (\S+)$', re.M)
-OF_THE_TIER = ("Status", "Watch")  # its watch, and the question of each second whether the member is there
+STARTED = re.compile(r'^grpc_server_started_total\{grpc_method="(\w+)",grpc_service="etcdserverpb\.\w+",.*\} (\S+)$', re.M)  # not health's Watch
+PERIODIC = {"Status", "Authenticate"}  # whether the member is there, each second; whether auth is on: counted, and compared as a whole
 
 
 def asked_of(member):
     """method -> how often etcd was asked, by whomever."""
     with urllib.request.urlopen(f"{member.url}/metrics", timeout=10) as answer:
-        return {method: float(n) for method, n in UNARY.findall(answer.read().decode())}
+        return collections.Counter({method: int(n) for method, n in STARTED.findall(answer.read().decode())})
 
 
 def counted_by(tier):
     """What the tier says that it has asked."""
     metrics = tier.metrics()
-    return {"relayed": metrics['belfry_upstream_fallbacks_total{reason="relay"}'], "points": metrics["belfry_read_points_total"],
-            "auth": metrics["belfry_auth_asked_total"], "lists": metrics['belfry_upstream_fallbacks_total{reason="list"}']}
+    return collections.Counter({name: int(metrics[metric]) for name, metric in (
+        ("relayed", 'belfry_upstream_fallbacks_total{reason="relay"}'), ("backfills", 'belfry_upstream_fallbacks_total{reason="backfill"}'),
+        ("lists", 'belfry_upstream_fallbacks_total{reason="list"}'), ("points", "belfry_read_points_total"))})
 
 
-CALLS = [("get", "/k/1"), ("get", "/k/1", "--consistency=s"), ("get", "/k/", "--prefix"), ("get", "/k/", "--prefix", "--rev", "3"),
-         ("put", "/k/1", "x"), ("del", "/k/2"), ("lease", "grant", "10"), ("lease", "list"), ("member", "list"), ("alarm", "list"),
-         ("role", "list"), ("user", "list"), ("get", "/k/1", "--limit", "1"), ("compaction", "2")]
+def both_count(member, tier, doing, asked, counted):
+    """What is done makes etcd count these methods, and the tier these kinds: no more and no others."""
+    before = asked_of(member), counted_by(tier)
+    doing()
+
+    def grown():
+        return [{name: n for name, n in (now - then).items() if name not in PERIODIC}
+                for then, now in zip(before, (asked_of(member), counted_by(tier)))]
+    procs.wait_until(lambda: grown() == [asked, counted], 10, 0.1, lambda: f"{grown()}, and not {[asked, counted]}")
+
+
+CALLS = [  # words of etcdctl; what etcd counts; what the tier counts
+    (("get", "/k/1"), {"Range": 1}, {"points": 1}),
+    (("get", "/k/1", "--consistency=s"), {}, {}),
+    (("get", "/k/", "--prefix"), {"Range": 1}, {"points": 1}),
+    (("get", "/k/", "--prefix", "--rev", "3"), {"Range": 2}, {"points": 1, "relayed": 1}),
+    (("put", "/k/1", "x"), {"Put": 1}, {"relayed": 1}),
+    (("del", "/k/2"), {"DeleteRange": 1}, {"relayed": 1}),
+    (("lease", "grant", "10"), {"LeaseGrant": 1}, {"relayed": 1}),
+    (("lease", "list"), {"LeaseLeases": 1}, {"relayed": 1}),
+    (("member", "list"), {"MemberList": 1}, {"relayed": 1}),
+    (("alarm", "list"), {"Alarm": 1}, {"relayed": 1}),
+    (("role", "list"), {"RoleList": 1}, {"relayed": 1}),
+    (("user", "list"), {"UserList": 1}, {"relayed": 1}),
+    (("get", "/k/1", "--limit", "1"), {"Range": 1}, {"points": 1}),
+    (("compaction", "2"), {"Compact": 1}, {"relayed": 1})]
 
 
 def test_all_that_is_asked_of_upstream_is_counted(cluster, make_tier):
-    """By etcd's own count, of every method: nobody else asks it. What a tier answers itself is asked by nobody."""
+    """By etcd's own count, of every method and kind: nobody else asks it. What a tier answers itself is asked by nobody."""
     member = cluster.members[0]
     for i in range(5):
         cluster.put(f"/k/{i}", "v")
+    before = asked_of(member)
     tier = make_tier(cluster)
-    assert counted_by(tier)["lists"] == 1
-    before, counted = asked_of(member), counted_by(tier)
-    for call in CALLS:
-        procs.run(["etcdctl", "--endpoints", tier.endpoint, *call])
-
-    def sums():
-        asked = {method: n - before.get(method, 0) for method, n in asked_of(member).items()}
-        own = {name: n - counted[name] for name, n in counted_by(tier).items()}
-        return asked, own, sum(n for method, n in asked.items() if method not in OF_THE_TIER), sum(own.values())
-    procs.wait_until(lambda: sums()[2] == sums()[3], 10, 0.1, lambda: f"etcd and the tier count differently: {sums()}")
-    asked, own, total, _ = sums()
-    assert own["relayed"] >= 10 and own["points"] >= 2 and total >= 12, (asked, own)
-    assert own["lists"] == 0 and asked["Watch"] == 0, (asked, own)
+    procs.wait_until(lambda: asked_of(member)["Authenticate"] == tier.metrics()["belfry_auth_asked_total"] > 0, 10, 0.1, "auth is asked about")
+    began = asked_of(member) - before
+    assert counted_by(tier) == {"lists": 1, "relayed": 0, "backfills": 0, "points": 0}
+    assert set(began) - PERIODIC == {"Range", "Watch"} and began["Watch"] == 1, began
+    for words, asked, counted in CALLS:
+        both_count(member, tier, lambda words=words: procs.run(["etcdctl", "--endpoints", tier.endpoint, *words]), asked, counted)
+    procs.wait_until(lambda: asked_of(member)["Authenticate"] == tier.metrics()["belfry_auth_asked_total"], 10, 0.1, "auth is asked about")
     tier.kill()
     before = asked_of(member)
     tier.start()
     assert counted_by(tier)["lists"] == 0, "a warm start lists nothing"
-    assert asked_of(member).get("Range", 0) - before.get("Range", 0) <= 2, "and asks only where upstream is"
+    assert (asked_of(member) - before)["Range"] == counted_by(tier)["points"], "and asks only where upstream is"
+
+
+def test_a_backfill_is_counted(cluster, make_tier):
+    """A tier that begins now has no history: it asks etcd by a watch of its own. The second watcher has the same history from memory."""
+    member = cluster.members[0]
+    for i in range(5):
+        cluster.put(f"/k/{i}", "v")
+    tier, watchers = make_tier(cluster), []
+
+    def watch():
+        watchers.append(Stream(tier.endpoint))
+        watchers[-1].send(watch_create(key=b"/k/", range_end=b"/k0", start_revision=2))
+        assert watchers[-1].wait(lambda got, status: sum(len(response.get("events", [])) for response in got) == 5, 20), watchers[-1].status
+    both_count(member, tier, watch, {"Watch": 1}, {"backfills": 1})
+    both_count(member, tier, watch, {}, {})
+    for watcher in watchers:
+        watcher.close()
