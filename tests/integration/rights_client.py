@@ -66,6 +66,10 @@ class LineReader:
         """When it first said so; None: never."""
         return next((when for when, line in self.said if word in line), None)
 
+    def told(self, *words):
+        """When it said one of these or ended; None: never."""
+        return min((when for when in (self.end, *map(self.has_said, words)) if when is not None), default=None)
+
     def close(self):
         self._stop = True
         self._thread.join(10)
@@ -162,6 +166,12 @@ class Client:
     def refused(self, dialect, since):
         """How many answers had nothing, of those that were asked for since then."""
         return sum(when >= since and not has for when, has in self.answers[dialect])
+
+    def told(self):
+        """When each stream was told that it is over, by its end or by a last word; None: never."""
+        return {"gRPC watch": min([self.watch.end] * bool(self.watch.end) + self.watch.cancels, default=[None])[0],
+                "Kubernetes watch": self.kube.end and self.kube.end[0],
+                "SSE": self.sse.told(b"event: denied"), "gateway watch": self.lines.told(b'"canceled":true', b'"error":{')}
 
     def cancelled(self):
         """Watches that were ended as if their right were gone."""
