@@ -17,7 +17,7 @@ import stage
 READY_S = 120
 NAMESPACE = "bench"
 RBAC = "rbac.authorization.k8s.io"
-FOLLOWED = ("endpointslices.discovery.k8s.io", "pods", "widgets.demo.example.com", "pods.example.apiserver.k8s.io")
+FOLLOWED = ("endpointslices.discovery.k8s.io", "pods", "widgets.demo.example.com")
 WIDGETS = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.demo.example.com"},
            "spec": {"group": "demo.example.com", "scope": "Namespaced",
                     "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
@@ -139,13 +139,14 @@ class Stage(stage.Stage):
                 "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role}, "subjects": [{"apiGroup": RBAC, "kind": "User", "name": "tier"}]})
         self.wait("widgets", lambda: client.call("GET", WIDGET_PATH)[0] == 200)
 
-    def start_tier(self, *flags):
+    def start_tier(self, *flags, follow=FOLLOWED):
+        """All of `follow` must be defined: a tier is not ready while one was never found."""
         if self.tools.belfryd is None:
             raise stage.Failure("belfryd: not built")
         made, self.tier_port, self.plain_port, admin = self.identity, stage.free_port(), stage.free_port(), stage.free_port()
         self.admin = f"127.0.0.1:{admin}"
         argv = [self.tools.belfryd, "--upstream-kube", f"https://127.0.0.1:{self.port}", "--upstream-cacert", str(made.path("ca.pem")),
-                "--upstream-token-file", str(made.path("token")), "--follow", ",".join(FOLLOWED),
+                "--upstream-token-file", str(made.path("token")), "--follow", ",".join(follow),
                 "--listen", f"https://127.0.0.1:{self.tier_port},cert={made.path('server.pem')},key={made.path('server.key')}",
                 "--listen", f"http://127.0.0.1:{self.plain_port}",
                 "--admin", f"http://{self.admin}", "--cache-dir", f"{self.folder.name}/cache", *flags]
