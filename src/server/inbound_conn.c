@@ -688,10 +688,12 @@ static void conn_discard(struct inbound_conn *c)
     free(c);
 }
 
+#define CONN_BYTES (sizeof(struct inbound_conn) + H2_SERVER_CONN)
+
 static bool conn_has_room(struct inbound_conn *c)
 {
     return shares_make_room(&c->client.info.share, SHARES_CONNECTIONS, 1) &&
-           shares_make_room(&c->client.info.share, SHARES_MEMORY, sizeof(*c) + H2_SERVER_CONN);
+           shares_make_room(&c->client.info.share, SHARES_MEMORY, CONN_BYTES);
 }
 
 static bool conn_has_request(const struct inbound_conn *c)
@@ -720,7 +722,9 @@ static struct inbound_conn *conn_that_makes_way(const struct inbound_conn *newco
 static bool conn_finds_room(struct inbound_conn *newcomer, uint64_t now_ms)
 {
     while (!conn_has_room(newcomer)) {
-        struct inbound_conn *c = newcomer->all->opts->newcomers_first ? conn_that_makes_way(newcomer) : NULL;
+        bool makes_way = newcomer->all->opts->newcomers_first &&
+                         !shares_is_emptying(&newcomer->all->shares, SHARES_MEMORY, CONN_BYTES);
+        struct inbound_conn *c = makes_way ? conn_that_makes_way(newcomer) : NULL;
         if (c == NULL)
             return false;
         newcomer->all->stats.ended_for_newcomers++;

@@ -1187,14 +1187,42 @@ static void a_newcomer_takes_the_place_of_the_connection_that_waits_longest(void
     assert_int_equal(refuse_held(), 0);
 }
 
+/* Memory that is being freed comes soon: the connections that are there need not go. */
+static void nobody_makes_way_while_memory_is_being_freed(void **state)
+{
+    (void)state;
+    struct shares_conn gone;
+    int there[4], client, server;
+    open_crowd((struct inbound_opts){.limits.total = {[SHARES_CONNECTIONS] = 64, [SHARES_MEMORY] = 1024 * 1024},
+                                     .newcomers_first = true});
+    for (int i = 0; i < 4; i++)
+        there[i] = connect_peer(NULL);
+    assert_int_equal(shares_join(inbound_shares(f.group), &gone, SHARES_CLIENT, "gone"), BELFRY_OK);
+    shares_count(&gone, SHARES_MEMORY, 0, 2 * 1024 * 1024);
+    shares_end(&gone);
+    make_pair(&client, &server, 0);
+    assert_int_equal(accept_plain(server, NULL), BELFRY_ERR_LIMIT);
+    assert_int_equal(stats().ended_for_newcomers, 0);
+    shares_count(&gone, SHARES_MEMORY, 2 * 1024 * 1024, 0);
+    shares_leave(&gone);
+    int later = connect_peer(NULL);
+    assert_int_equal(stats().ended_for_newcomers, 0);
+    for (int i = 0; i < 4; i++)
+        close(there[i]);
+    close(client);
+    close(later);
+    close_group();
+    assert_int_equal(refuse_held(), 0);
+}
+
 static void over_the_memory_another_client_is_served_and_the_largest_yields(void **state)
 {
     (void)state;
     static char payload[1 << 16];
-    open_crowd((struct inbound_opts){.limits = ALL_MEMORY(100 * 1024)});
+    open_crowd((struct inbound_opts){.limits = ALL_MEMORY(256 * 1024)});
     int fd = connect_peer(NULL), other, server;
     say_h2_greeting(fd);
-    say_crowd(fd, 0, 200);
+    say_crowd(fd, 0, 300);
     for (int i = 0; i < 20; i++)
         turn();
     make_pair(&other, &server, 0);
@@ -2026,6 +2054,7 @@ int main(void)
         cmocka_unit_test(a_client_of_a_balancer_without_room_is_answered),
         cmocka_unit_test(a_user_without_room_is_answered_inside_tls),
         cmocka_unit_test(a_newcomer_takes_the_place_of_the_connection_that_waits_longest),
+        cmocka_unit_test(nobody_makes_way_while_memory_is_being_freed),
         cmocka_unit_test(over_the_memory_another_client_is_served_and_the_largest_yields),
         cmocka_unit_test_setup_teardown(a_stalled_reader_holds_only_itself, setup, teardown),
         cmocka_unit_test_setup_teardown(all_bytes_arrive_in_order_through_a_small_window, setup, teardown),

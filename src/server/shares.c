@@ -339,6 +339,14 @@ void shares_count_unfinished(struct shares_conn *conn, size_t before, size_t aft
 
 enum verdict { ROOM, CLIENT_AT_LIMIT, POOL_FULL, POOL_EMPTYING };
 
+/* If even those that stay hold too much, more of them must end, whatever is ending. */
+bool shares_is_emptying(const struct shares *shares, enum shares_pool pool, size_t n)
+{
+    size_t total = shares->limits.total[pool], most = total + total / SHARES_OVER;
+    size_t used = shares->pools[pool].used, leaving = shares->pools[pool].leaving;
+    return total != 0 && shares_pool_is_bytes(pool) && leaving > 0 && used + n > most && used - leaving + n <= most;
+}
+
 /* May a client with that share hold so much, when so much is free beside it? */
 static bool fits(size_t held, size_t free, unsigned percent)
 {
@@ -352,11 +360,10 @@ static enum verdict judge(const struct shares_conn *conn, enum shares_pool pool,
     unsigned percent = shares->limits.percent[conn->client->class];
     if (total == 0)
         return ROOM;
+    if (shares_is_emptying(shares, pool, n))
+        return POOL_EMPTYING;
     if (live > total || n > total - live)
         return POOL_FULL;
-    if (pool == SHARES_CALL_BYTES && shares->pools[pool].leaving > 0 &&
-        shares->pools[pool].used + n > total + total / SHARES_OVER)
-        return POOL_EMPTYING;
     return fits(conn->client->pools[pool].held + n, total - live - n, percent) ? ROOM : CLIENT_AT_LIMIT;
 }
 

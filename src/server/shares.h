@@ -20,9 +20,9 @@
  * 3. Otherwise there is no room: the owner of the pool refuses the request.
  *
  * What a connection that is ending holds counts as free immediately. It is freed within a turn of the loop, or several,
- * if it has thousands of exchanges. Of bytes of relayed calls, which one turn can fill again and again, what is really
- * held stays within the pool and one of SHARES_OVER parts more: beyond that nothing is granted, and nobody is ended for
- * it, until those that are ending are gone.
+ * if it has thousands of exchanges. Meanwhile a pool of bytes could be filled again and again. So what is really held
+ * of such a pool stays within the total and one of SHARES_OVER parts more: beyond that nothing is granted, and no
+ * further connection is ended for it, until those that are ending are gone.
  *
  * A client's work (work.h) is counted here too. A client that leaves is remembered for two windows of work, so that one
  * that connects again and again is seen: SHARES_DEPARTED such clients at most, the oldest is forgotten first.
@@ -159,6 +159,9 @@ bool shares_has(const struct shares_conn *conn, enum shares_pool pool, size_t n)
 
 /* The same; if it may not, room is made. False: it may not; the asker may be ending now. */
 bool shares_make_room(struct shares_conn *conn, enum shares_pool pool, size_t n);
+
+/* Would `n` more be refused only because ending connections are not gone yet? Then it helps nobody to end others. */
+bool shares_is_emptying(const struct shares *shares, enum shares_pool pool, size_t n);
 
 /* It was refused for a reason that is this pool's, though the pool had room. */
 void shares_note_refused(struct shares_conn *conn, enum shares_pool pool);

@@ -144,33 +144,89 @@ static void the_client_that_holds_most_yields_to_one_that_holds_little(void **st
     assert_int_equal(last_pool, SHARES_WATCHERS);
 }
 
-/* Each that comes takes what it can of the pool, and is ended for the next, in one turn of the loop. */
-static void bytes_of_calls_that_are_ending_and_new_ones_stay_within_a_bound(void **state)
+/* The turn is over: what ending connections of the first `n` held is freed, and they are forgotten. */
+static void free_ending(size_t n, enum shares_pool pool)
 {
-    (void)state;
-    enum { TOTAL = 8 * MUCH, PART = TOTAL / 10, MOST = TOTAL + TOTAL / SHARES_OVER };
-    char name[16];
-    open_shares(SHARES_CALL_BYTES, TOTAL, 50, 90);
-    for (size_t i = 0; i < 40; i++) {
-        snprintf(name, sizeof(name), "%zu", i);
-        join(i, name);
-        while (take(i, SHARES_CALL_BYTES, PART))
-            shares_count_unfinished(&conns[i], 0, PART);
-        assert_in_range(shares.pools[SHARES_CALL_BYTES].used, 1, MOST);
-    }
-    assert_in_range(n_ended, 1, 4); /* not one for each that asks in vain */
-    join(40, "small");
-    assert_true(take(40, SHARES_CALL_BYTES, TOTAL / 64));
-    for (size_t i = 0; i < 40; i++) { /* the turn is over */
+    for (size_t i = 0; i < n; i++) {
         if (!conns[i].ending)
             continue;
         shares_count_unfinished(&conns[i], conns[i].unfinished, 0);
-        shares_count(&conns[i], SHARES_CALL_BYTES, conns[i].held[SHARES_CALL_BYTES], 0);
+        shares_count(&conns[i], pool, conns[i].held[pool], 0);
         shares_leave(&conns[i]);
         conns[i] = (struct shares_conn){0};
     }
-    join(41, "large");
-    assert_true(take(41, SHARES_CALL_BYTES, PART));
+}
+
+/* Each that comes takes what it can of the pool, and is ended for the next, in one turn of the loop. */
+static void ending_and_new_ones_stay_within_a_bound(enum shares_pool pool, size_t part)
+{
+    enum { TOTAL = 8 * MUCH, MOST = TOTAL + TOTAL / SHARES_OVER, CLIENTS = 40 };
+    char name[16];
+    open_shares(pool, TOTAL, 50, 90);
+    for (size_t i = 0; i < CLIENTS; i++) {
+        snprintf(name, sizeof(name), "%zu", i);
+        join(i, name);
+        while (take(i, pool, part))
+            shares_count_unfinished(&conns[i], 0, part);
+        assert_in_range(shares.pools[pool].used, 1, MOST);
+    }
+    assert_in_range(n_ended, 1, 4); /* not one for each that asks in vain */
+    join(CLIENTS, "small");
+    assert_true(take(CLIENTS, pool, TOTAL / 64));
+    free_ending(CLIENTS, pool);
+    join(CLIENTS + 1, "large");
+    assert_true(take(CLIENTS + 1, pool, TOTAL / 10));
+}
+
+static void bytes_that_are_ending_and_new_ones_stay_within_a_bound(void **state)
+{
+    static const size_t parts[] = {8 * MUCH / 10, 8 * MUCH / 4};
+    for (enum shares_pool pool = 0; pool < SHARES_N; pool++) {
+        for (size_t i = 0; shares_pool_is_bytes(pool) && i < sizeof(parts) / sizeof(parts[0]); i++) {
+            ending_and_new_ones_stay_within_a_bound(pool, parts[i]);
+            assert_int_equal(teardown(state), 0);
+        }
+    }
+    open_shares(SHARES_CALLS, 1, 50, 90); /* for the teardown */
+}
+
+/* The asker would be refused all the same: what is ending holds all that may be held beyond the pool. */
+static void nobody_is_ended_while_the_pool_is_emptying(void **state)
+{
+    (void)state;
+    enum { TOTAL = 8 * MUCH };
+    open_shares(SHARES_WATCH_BYTES, TOTAL, 100, 100);
+    join(0, "gone");
+    assert_true(take(0, SHARES_WATCH_BYTES, TOTAL / 10));
+    shares_end(&conns[0]);
+    join(1, "large");
+    assert_true(take(1, SHARES_WATCH_BYTES, TOTAL));
+    shares_count_unfinished(&conns[1], 0, TOTAL);
+    join(2, "small");
+    assert_false(take(2, SHARES_WATCH_BYTES, TOTAL / 32));
+    assert_int_equal(n_ended, 0);
+    free_ending(1, SHARES_WATCH_BYTES);
+    assert_true(take(2, SHARES_WATCH_BYTES, TOTAL / 32));
+    assert_ptr_equal(last_ended, &conns[1]);
+}
+
+/* What is ending may linger with little, while others hold more than the pool, which was not asked for. */
+static void what_lingers_with_little_does_not_keep_a_pool_full(void **state)
+{
+    (void)state;
+    enum { TOTAL = 64000 };
+    open_shares(SHARES_MEMORY, TOTAL, 100, 100);
+    join(0, "lingers");
+    assert_true(take(0, SHARES_MEMORY, 1));
+    shares_end(&conns[0]);
+    join(1, "large");
+    shares_count(&conns[1], SHARES_MEMORY, 0, TOTAL / 4 * 5);
+    join(2, "small");
+    assert_false(take(2, SHARES_MEMORY, 100));
+    assert_int_equal(n_ended, 1);
+    shares_count(&conns[1], SHARES_MEMORY, TOTAL / 4 * 5, 0);
+    assert_true(take(2, SHARES_MEMORY, 100));
+    assert_int_equal(n_ended, 1);
 }
 
 static void of_the_client_that_yields_the_connection_that_holds_most_is_ended(void **state)
@@ -182,9 +238,9 @@ static void of_the_client_that_yields_the_connection_that_holds_most_is_ended(vo
     join(2, "a");
     join(3, "b");
     assert_true(take(0, SHARES_MEMORY, 300) && take(1, SHARES_MEMORY, 500) && take(2, SHARES_MEMORY, 200));
-    assert_true(take(3, SHARES_MEMORY, 100));
+    assert_true(take(3, SHARES_MEMORY, 60));
     assert_ptr_equal(last_ended, &conns[1]);
-    assert_true(take(3, SHARES_MEMORY, 100)); /* what the other held is free, although it is still there */
+    assert_true(take(3, SHARES_MEMORY, 60)); /* what the other held is free, although it is still there */
     assert_int_equal(n_ended, 1);
     shares_count(&conns[1], SHARES_MEMORY, 500, 0);
     assert_int_equal(shares.pools[SHARES_MEMORY].leaving, 0);
@@ -339,6 +395,7 @@ static void unfinished_requests_yield_before_anything_in_good_order(void **state
     shares_count_unfinished(&conns[2], 0, MUCH);
     assert_true(take(3, SHARES_MEMORY, MUCH));
     assert_ptr_equal(last_ended, &conns[2]);
+    free_ending(CONNS, SHARES_MEMORY);
     assert_true(take(0, SHARES_MEMORY, MUCH));
     assert_ptr_equal(last_ended, &conns[1]);
     assert_int_equal(n_ended, 2);
@@ -489,7 +546,9 @@ int main(void)
         TEST(a_tier_below_has_a_larger_share),
         TEST(without_a_total_everything_fits),
         TEST(the_client_that_holds_most_yields_to_one_that_holds_little),
-        TEST(bytes_of_calls_that_are_ending_and_new_ones_stay_within_a_bound),
+        TEST(bytes_that_are_ending_and_new_ones_stay_within_a_bound),
+        TEST(nobody_is_ended_while_the_pool_is_emptying),
+        TEST(what_lingers_with_little_does_not_keep_a_pool_full),
         TEST(of_the_client_that_yields_the_connection_that_holds_most_is_ended),
         TEST(clients_that_hold_about_the_same_do_not_yield),
         TEST(the_largest_is_found_among_those_of_its_size),
