@@ -27,7 +27,7 @@
 #include "serve/rights/permit.h"
 
 #define INQUIRY_BYTES  (60 * 1024) /* of a request's body; a longer one is no question */
-#define INQUIRY_RANGES 4096        /* that wait for answers at once: less than half of PERMIT_QUESTIONS */
+#define INQUIRY_RANGES 4096        /* that wait for answers at once */
 
 /* Where questions wait. Zeroed, but for the permit, which outlives it. */
 struct inquiries {

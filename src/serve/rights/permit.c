@@ -27,10 +27,11 @@ enum question_state { PENDING, CLAIMED, READY, HELD };
 
 /* What a pending question will claim. */
 struct permit_subject {
+    struct shares_conn *share; /* the question counts to it; outlives it. NULL: it is not counted */
     struct rights_who who;
     enum listen_rights rights;
     struct rights_range range;
-    size_t bytes; /* of it */
+    size_t text_bytes;
     char text[];
 };
 
@@ -75,7 +76,7 @@ struct permit {
     struct belfry_list order, pending, ready;
     struct belfry_list calls;  /* struct asking, of renewals, as they were sent */
     struct belfry_list firsts; /* the others, by tried_ms */
-    size_t n_questions, bytes, n_parties;
+    size_t n_parties;
     char why[WHY_MAX]; /* why the last answer did not come */
     struct permit_stats stats;
     BELFRY_OWNER;
@@ -87,22 +88,40 @@ static void permit_ask_rights(struct permit *permit, uint64_t now);
 
 /* ---- questions ---- */
 
-static void permit_question_free(struct permit_question *question)
+/* Of a pending question, with its asker. */
+static size_t permit_pending_bytes(size_t text_bytes)
+{
+    return sizeof(struct permit_question) + PERMIT_HOLDER + sizeof(struct permit_subject) + text_bytes;
+}
+
+static void permit_subject_uncount(struct permit_subject *subject)
+{
+    if (subject->share != NULL)
+        shares_count(subject->share, SHARES_WATCH_BYTES, permit_pending_bytes(subject->text_bytes), 0);
+    subject->share = NULL;
+}
+
+/* It is not pending any more. */
+static void permit_question_drop_subject(struct permit_question *question)
 {
     struct permit_subject *subject = question->subject;
-    if (subject != NULL) {
-        question->permit->bytes -= subject->bytes;
-        explicit_bzero(subject->text, subject->bytes - sizeof(*subject));
-        free(subject);
-    }
+    if (subject == NULL)
+        return;
+    permit_subject_uncount(subject);
+    explicit_bzero(subject->text, subject->text_bytes);
+    free(subject);
+    question->subject = NULL;
+}
+
+static void permit_question_free(struct permit_question *question)
+{
+    permit_question_drop_subject(question);
     free(question);
 }
 
 /* It waits no more: it has an answer, or is dropped. */
 static void permit_question_leave(struct permit_question *question)
 {
-    if (question->state != HELD)
-        question->permit->n_questions--;
     belfry_list_remove(&question->order);
     belfry_list_remove(&question->node);
 }
@@ -399,11 +418,14 @@ static void permit_question_settle(struct permit_question *question, enum permit
     if (auth == PERMIT_AUTH_OFF) {
         permit_question_settle_off(question, question->subject->rights, question->asked_ms); /* it was asked later */
     } else if (auth == PERMIT_AUTH_ON) {
-        const struct permit_subject *subject = question->subject;
+        struct permit_subject *subject = question->subject;
+        permit_subject_uncount(subject); /* the claim counts itself, and needs the room */
         enum belfry_err err = permit_question_claim(question, subject->who, subject->range, now);
         if (err != BELFRY_OK)
             permit_question_make_ready(question, PERMIT_UNAVAILABLE, belfry_strerror((int)err));
     }
+    if (question->state != PENDING)
+        permit_question_drop_subject(question);
 }
 
 static void permit_settle_pending(struct permit *permit, uint64_t now)
@@ -633,22 +655,26 @@ static struct rights_who who_of(const struct identity *who, enum listen_rights r
                                who->share};
 }
 
-static enum belfry_err permit_question_wait_for_auth(struct permit_question *question, struct rights_who who,
-                                                     enum listen_rights rights, struct rights_range range)
+/* Questions may wait for long, if upstream hangs: each counts to its client, so that those of one leave room to others.
+ * A question without a client belongs to a relayed call, which is counted. */
+static enum belfry_err permit_question_wait_for_auth(struct permit_question *question, struct shares_conn *share,
+                                                     struct rights_who who, enum listen_rights rights,
+                                                     struct rights_range range)
 {
     struct permit *permit = question->permit;
-    size_t bytes = sizeof(struct permit_subject) + who.secret.len + range.key.len + range.end.len;
-    if (bytes > PERMIT_BYTES - permit->bytes)
-        return BELFRY_ERR_LIMIT;
-    struct permit_subject *subject = malloc(bytes);
+    size_t text_bytes = who.secret.len + range.key.len + range.end.len, bytes = permit_pending_bytes(text_bytes);
+    if (share != NULL && !shares_make_room(share, SHARES_WATCH_BYTES, bytes))
+        return BELFRY_ERR_REFUSED;
+    struct permit_subject *subject = malloc(sizeof(*subject) + text_bytes);
     if (subject == NULL)
         return BELFRY_ERR_NOMEM;
     char *to = subject->text;
-    *subject = (struct permit_subject){.rights = rights, .bytes = bytes};
+    *subject = (struct permit_subject){.share = share, .rights = rights, .text_bytes = text_bytes};
     subject->who = (struct rights_who){who.kind, belfry_pack(&to, who.secret), who.source, who.share};
     subject->range = (struct rights_range){belfry_pack(&to, range.key), belfry_pack(&to, range.end)};
     question->subject = subject;
-    permit->bytes += bytes;
+    if (share != NULL)
+        shares_count(share, SHARES_WATCH_BYTES, 0, bytes);
     belfry_list_append(&permit->pending, &question->node);
     return BELFRY_OK;
 }
@@ -671,7 +697,7 @@ static enum belfry_err permit_question_begin(struct permit_question *question, c
         permit_question_settle_off(question, rights, permit->regime.auth_ms);
         return BELFRY_OK;
     }
-    enum belfry_err err = permit_question_wait_for_auth(question, who, rights, range);
+    enum belfry_err err = permit_question_wait_for_auth(question, identity->share, who, rights, range);
     if (err == BELFRY_OK)
         permit_ask_status(permit, now);
     return err;
@@ -681,8 +707,6 @@ static enum belfry_err permit_question_open(struct permit *permit, const struct 
                                             const struct identity *who, struct rights_range range,
                                             struct permit_question **out)
 {
-    if (permit->n_questions >= PERMIT_QUESTIONS)
-        return BELFRY_ERR_LIMIT;
     struct permit_question *question = malloc(sizeof(*question));
     if (question == NULL)
         return BELFRY_ERR_NOMEM;
@@ -697,7 +721,6 @@ static enum belfry_err permit_question_open(struct permit *permit, const struct 
         permit_question_free(question);
         return err;
     }
-    permit->n_questions++;
     belfry_list_append(&permit->order, &question->order);
     permit_arm_timer(permit, question->asked_ms);
     *out = question;

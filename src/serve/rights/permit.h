@@ -39,8 +39,6 @@
 
 #define PERMIT_OFF_MS     REGIME_OFF_MS
 #define PERMIT_TIMEOUT_MS 5000
-#define PERMIT_QUESTIONS  100000             /* that wait for an answer at once */
-#define PERMIT_BYTES      (32 * 1024 * 1024) /* of keys and tokens of those that wait until it is known if auth is on */
 #define PERMIT_IDLE_BYTES (16 * 1024 * 1024) /* of rights_stats.idle_bytes, unless idle_max says otherwise */
 #define PERMIT_HOLD_BYTES 1024 /* about what a held question and its part of the table count for, without keys */
 #define PERMIT_HOLDER     96   /* bytes that a question counts for, besides its own: its asker's */
@@ -140,9 +138,9 @@ bool permit_serves_off(const struct permit *permit, const struct identity *who);
 void permit_cut_off(struct permit *permit, uint64_t heard_ms);
 void permit_reach(struct permit *permit);
 
-/* Asks once. Everything is copied. An answer that is younger than a period is used again. Errors: BELFRY_ERR_NOMEM,
- * BELFRY_ERR_LIMIT (too many questions wait), BELFRY_ERR_REFUSED (what the client of `who` may hold is used up:
- * SHARES_WATCH_BYTES). */
+/* Asks once. Everything is copied. An answer that is younger than a period is used again. Questions that wait count as
+ * SHARES_WATCH_BYTES of their client. Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT (the token or user has
+ * RIGHTS_PER_BEARER ranges), BELFRY_ERR_REFUSED (what the client of `who` may hold is used up). */
 BELFRY_NODISCARD enum belfry_err permit_ask(struct permit *permit, const struct identity *who, struct belfry_bytes key,
                                             struct belfry_bytes range_end, uint64_t now_ms, permit_fn fn, void *user,
                                             struct permit_question **out);

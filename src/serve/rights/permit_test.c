@@ -523,31 +523,6 @@ static void without_an_answer_in_time_it_is_unavailable(void **state)
     assert_true(strlen(seen.reason) > 0);
 }
 
-static void questions_are_bounded_in_number_and_bytes(void **state)
-{
-    (void)state;
-    make_permit((struct etcd){.silent = true});
-    static struct seen seen;
-    struct permit_question *last = NULL;
-    for (size_t i = 0; i < PERMIT_QUESTIONS; i++) {
-        assert_int_equal(ask_range_of(&seen, "t.1", "k", ""), BELFRY_OK);
-        last = seen.question;
-    }
-    assert_int_equal(ask_range_of(&seen, "t.1", "k", ""), BELFRY_ERR_LIMIT);
-    permit_cancel(last);
-    assert_int_equal(ask_range_of(&seen, "t.1", "k", ""), BELFRY_OK);
-    permit_destroy(permit);
-    assert_int_equal(
-        permit_create(&(struct permit_opts){.uplink = bed.uplink, .loop = belfry_loop_uv(bed.loop)}, &permit),
-        BELFRY_OK);
-    char *big = test_calloc(1, PERMIT_BYTES / 2);
-    struct identity who = identity_of_token(IDENTITY_FIELD_TOKEN, belfry_bytes_str("t.1"));
-    struct belfry_bytes key = belfry_bytes_of(big, PERMIT_BYTES / 2), none = {0};
-    assert_int_equal(permit_ask(permit, &who, key, none, 0, on_answer, &seen, &seen.question), BELFRY_OK);
-    assert_int_equal(permit_ask(permit, &who, key, none, 0, on_answer, &seen, &seen.question), BELFRY_ERR_LIMIT);
-    test_free(big);
-}
-
 /* ---- streams that run ---- */
 
 static struct stream {
@@ -603,6 +578,113 @@ static void let_go(void)
 static bool delivers(void)
 {
     return permit_may_deliver(permit, &stream.party, belfry_clock_ms());
+}
+
+/* ---- what is counted to clients ---- */
+
+static struct shares shares;
+static struct shares_conn conns[2]; /* of two clients */
+
+static void on_shares_end(struct shares_conn *conn, enum shares_pool pool, void *user)
+{
+    (void)conn, (void)pool, (void)user;
+    fail_msg("a client that asks for little, and holds little, is not ended");
+}
+
+static void open_shares(size_t watch_bytes)
+{
+    struct shares_limits limits = {.total = {[SHARES_WATCH_BYTES] = watch_bytes}};
+    shares_init(&shares, &limits, 7, on_shares_end, NULL);
+    assert_int_equal(shares_join(&shares, &conns[0], SHARES_CLIENT, "10.0.0.1"), BELFRY_OK);
+    assert_int_equal(shares_join(&shares, &conns[1], SHARES_CLIENT, "10.0.0.2"), BELFRY_OK);
+}
+
+static void close_shares(void)
+{
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(conns[i].held[SHARES_WATCH_BYTES], 0);
+        shares_leave(&conns[i]);
+    }
+    shares_fini(&shares);
+}
+
+static struct identity identity_at(struct shares_conn *conn, const char *token)
+{
+    struct identity who = {0};
+    if (token != NULL)
+        who = identity_of_token(IDENTITY_FIELD_TOKEN, belfry_bytes_str(token));
+    who.share = conn;
+    return who;
+}
+
+/* Upstream does not say if auth is on. One client asks, with or without a token, until it may hold no more. */
+static void questions_that_wait_count_to_their_client_and_leave_room_to_others(void **state)
+{
+    (void)state;
+    enum { TOTAL = 1 << 20, MOST = 1 << 15 };
+    static const size_t keys[] = {1, TOTAL / 16};
+    make_permit((struct etcd){.silent = true});
+    open_shares(TOTAL);
+    struct permit_question **questions = test_calloc(MOST, sizeof(struct permit_question *));
+    char *key = test_calloc(1, TOTAL);
+    static struct seen seen;
+    for (size_t i = 0; i < 4; i++) {
+        struct identity who = identity_at(&conns[0], i % 2 == 0 ? "t.1" : NULL);
+        size_t n = 0, bytes = keys[i / 2];
+        enum belfry_err err;
+        while ((err = permit_ask(permit, &who, belfry_bytes_of(key, bytes), (struct belfry_bytes){0}, belfry_clock_ms(),
+                                 on_answer, &seen, &seen.question)) == BELFRY_OK) {
+            assert_true(n < MOST);
+            questions[n++] = seen.question;
+        }
+        assert_int_equal(err, BELFRY_ERR_REFUSED);
+        assert_in_range(n * (bytes + sizeof(void *)), 1, TOTAL / 2);
+        assert_in_range(conns[0].held[SHARES_WATCH_BYTES], TOTAL / 2 - TOTAL / 8, TOTAL / 2);
+        struct identity other = identity_at(&conns[1], "t.2");
+        hold_as(&other);
+        assert_in_range(conns[1].held[SHARES_WATCH_BYTES], 1, 1024);
+        let_go();
+        while (n > 0)
+            permit_cancel(questions[--n]);
+        assert_int_equal(shares.pools[SHARES_WATCH_BYTES].used, 0);
+    }
+    test_free(key);
+    test_free(questions);
+    close_shares();
+}
+
+/* What a question copied while it waited is freed when the answer is there: it costs no more than a later one. */
+static void a_held_question_costs_the_same_whether_it_waited_or_not(void **state)
+{
+    (void)state;
+    make_permit((struct etcd){.auth_on = true});
+    open_shares(1 << 20);
+    struct identity who = identity_at(&conns[0], "t.1");
+    size_t freed[2];
+    for (int i = 0; i < 2; i++) { /* when it is not known if auth is on, and when it is */
+        hold_as(&who);
+        drive_until(stream.n_held == 1);
+        assert_int_equal(conns[0].held[SHARES_WATCH_BYTES], counted().rights.bytes);
+        freed[i] = refuse_held();
+        let_go();
+        freed[i] -= refuse_held();
+    }
+    assert_int_equal(freed[0], freed[1]);
+    close_shares();
+}
+
+static void a_hold_that_waits_counts_until_it_is_answered(void **state)
+{
+    (void)state;
+    make_permit((struct etcd){0});
+    open_shares(1 << 20);
+    struct identity who = identity_at(&conns[0], "t.1");
+    hold_as(&who);
+    assert_true(conns[0].held[SHARES_WATCH_BYTES] > 0);
+    drive_until(stream.held == NULL); /* auth is off */
+    assert_int_equal(conns[0].held[SHARES_WATCH_BYTES], 0);
+    let_go();
+    close_shares();
 }
 
 static void a_range_that_is_held_is_asked_for_again_each_period_until_it_is_denied(void **state)
@@ -913,7 +995,9 @@ int main(void)
         cmocka_unit_test_teardown(a_doubt_that_changes_nothing_is_not_logged, teardown),
         cmocka_unit_test_teardown(an_upstream_that_cannot_say_is_asked_until_it_can, teardown),
         cmocka_unit_test_teardown(without_an_answer_in_time_it_is_unavailable, teardown),
-        cmocka_unit_test_teardown(questions_are_bounded_in_number_and_bytes, teardown),
+        cmocka_unit_test_teardown(questions_that_wait_count_to_their_client_and_leave_room_to_others, teardown),
+        cmocka_unit_test_teardown(a_held_question_costs_the_same_whether_it_waited_or_not, teardown),
+        cmocka_unit_test_teardown(a_hold_that_waits_counts_until_it_is_answered, teardown),
         cmocka_unit_test_teardown(a_range_that_is_held_is_asked_for_again_each_period_until_it_is_denied, teardown),
         cmocka_unit_test_teardown(a_token_that_is_unknown_ends_the_stream, teardown),
         cmocka_unit_test_teardown(an_upstream_that_does_not_answer_pauses_the_stream_and_ends_nothing, teardown),
