@@ -51,8 +51,10 @@ void limits_init(struct limits *limits, const struct config *config)
 {
     struct service_limits machine;
     service_limits(&machine);
-    *limits = (struct limits){
-        .connections = (size_t)machine.connections, .admin = (size_t)machine.admin, .workers = config->workers};
+    *limits = (struct limits){.connections = (size_t)machine.connections,
+                              .refused = (size_t)machine.refused,
+                              .admin = (size_t)machine.admin,
+                              .workers = config->workers};
     limits->memory =
         config->memory_bytes != 0 ? config->memory_bytes : (size_t)(machine.memory_bytes / 100 * MEMORY_PERCENT);
     pthread_mutex_init(&limits->lock, NULL);

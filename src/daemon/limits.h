@@ -32,6 +32,7 @@ struct limits {
     /* fixed at creation */
     size_t memory;      /* bytes that the tier may use */
     size_t connections; /* of clients, that there are descriptors for */
+    size_t refused;     /* connections that are being refused, likewise */
     size_t admin;       /* connections to the admin address, likewise */
     size_t workers;     /* each has an equal part of everything */
 

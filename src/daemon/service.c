@@ -20,6 +20,8 @@
 #define OWN_FDS           128 /* what belfryd itself opens: loops, the replica, upstream, the relay, the log */
 #define ADMIN_CONNECTIONS 128
 #define ADMIN_FDS         (ADMIN_CONNECTIONS + 64) /* and those accepted in one turn, before others are closed */
+#define REFUSED_PART      16                       /* of all descriptors, */
+#define REFUSED_MAX       1024                     /* and at most so many, are for connections that are being refused */
 #define SELF_CGROUP       "/proc/self/cgroup"
 #define CGROUP_MOUNT      "/sys/fs/cgroup"
 #define SOMAXCONN_FILE    "/proc/sys/net/core/somaxconn"
@@ -152,12 +154,15 @@ static uint64_t read_memory(void)
 
 void service_limits(struct service_limits *out)
 {
-    uint64_t descriptors = raise_descriptors(), own = OWN_FDS + ADMIN_FDS;
+    uint64_t descriptors = raise_descriptors();
+    uint64_t refused = descriptors / REFUSED_PART < REFUSED_MAX ? descriptors / REFUSED_PART : REFUSED_MAX;
+    uint64_t own = OWN_FDS + ADMIN_FDS + refused;
     *out = (struct service_limits){
         .descriptors = descriptors,
         .somaxconn = read_somaxconn(),
         .memory_bytes = read_memory(),
         .connections = descriptors > 2 * own ? descriptors - own : descriptors / 2,
+        .refused = refused,
         .admin = descriptors > 2 * own ? ADMIN_CONNECTIONS : descriptors / 8,
     };
 }

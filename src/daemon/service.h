@@ -31,6 +31,7 @@ struct service_limits {
     uint64_t somaxconn;    /* 0: unknown */
     uint64_t memory_bytes; /* cgroup's limit, else the machine's; 0: unknown */
     uint64_t connections;  /* of clients, that follow from the descriptors */
+    uint64_t refused;      /* connections that are being refused, which have descriptors of their own */
     uint64_t admin;        /* connections to the admin address, which has descriptors of its own */
 };
 void service_limits(struct service_limits *out); /* raises RLIMIT_NOFILE's soft limit */

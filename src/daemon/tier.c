@@ -252,14 +252,24 @@ static size_t choose_worker(struct tier *tier, uint64_t now)
 void tier_accept(struct tier *tier, const struct inbound_arrival *arrival)
 {
     BELFRY_OWNER_CHECK(tier);
-    if (tier_busy(tier) >= tier->limits->connections) { /* the rest of the descriptors is for upstream and the admin */
+    struct inbound_arrival passed = *arrival;
+    size_t all = tier_busy(tier), refusing = 0;
+    for (size_t i = 0; i < tier->workers.n; i++)
+        refusing += worker_thread_refusing(tier->workers.all[i]);
+
+    /* The rest of the descriptors is for connections that are being refused, for upstream and for the admin. */
+    if (all >= tier->limits->connections + refusing) {
         tier->refused++;
+        passed.refused = true;
+    }
+    if (all >= tier->limits->connections + tier->limits->refused) { /* the workers do not keep up */
         refusal_close(arrival->fd);
         return;
     }
+
     size_t best = choose_worker(tier, belfry_clock_ms());
     tier->hands[best].n++;
-    worker_thread_accept(tier->workers.all[best], arrival);
+    worker_thread_accept(tier->workers.all[best], &passed);
 }
 
 void tier_drain(struct tier *tier, uint64_t drain_ms)

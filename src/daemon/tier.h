@@ -33,8 +33,8 @@ BELFRY_NODISCARD enum belfry_err tier_start(const struct tier_opts *opts, struct
 void tier_stop(struct tier *tier);
 void tier_destroy(struct tier *tier); /* stopped, and the front's mailbox is closed. NULL is fine */
 
-/* Gives an accepted connection to the worker with the least to do; closes it when there are as many as the limit on
- * descriptors allows. */
+/* Gives an accepted connection to the worker with the least to do, which refuses it when there are as many as the limit
+ * on descriptors allows. */
 void tier_accept(struct tier *tier, const struct inbound_arrival *arrival);
 
 /* Sends the clients that are there now away over drain_ms; newcomers are served. tier_farewell(): sends all away

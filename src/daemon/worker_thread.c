@@ -41,8 +41,8 @@ struct worker_thread {
     uint64_t leaving_newest;              /* later connections than this are served as before */
     size_t n_leaving, n_left;
     /* any */
-    _Atomic size_t watchers, connections, coming; /* coming: handed over and not there yet */
-    _Atomic enum permit_auth auth;                /* written by the thread; nothing else depends on it */
+    _Atomic size_t watchers, serving, refusing, coming; /* connections; coming: handed over and not there yet */
+    _Atomic enum permit_auth auth;                      /* written by the thread; nothing else depends on it */
 };
 
 /* ---- a turn ---- */
@@ -86,7 +86,8 @@ static void take_stock(struct worker_thread *t, uint64_t now)
     t->parts->api->weigh(t->parts, &weight);
     inbound_stats(t->inbound, &inbound);
     atomic_store_explicit(&t->watchers, weight.watchers, memory_order_relaxed);
-    atomic_store_explicit(&t->connections, inbound.connections, memory_order_relaxed);
+    atomic_store_explicit(&t->serving, inbound.connections - inbound.refused, memory_order_relaxed);
+    atomic_store_explicit(&t->refusing, inbound.refused, memory_order_relaxed);
     atomic_store_explicit(&t->auth, weight.auth, memory_order_relaxed);
     if (slack_seen(&t->slack, weight.bytes + inbound.bytes, now))
         slack_give_back();
@@ -214,6 +215,7 @@ static enum belfry_err create_parts(struct worker_thread *t, uv_loop_t *loop)
     enum belfry_err err = t->opts.create(t->opts.parts, &host, &t->parts);
     if (err != BELFRY_OK)
         return err;
+    size_t refused_most = t->opts.limits->refused / 2 / t->opts.limits->workers; /* as many may be on their way here */
     struct inbound_opts inbound = {.loop = loop,
                                    .begin = t->parts->api->begin,
                                    .user = t->parts,
@@ -221,6 +223,7 @@ static enum belfry_err create_parts(struct worker_thread *t, uv_loop_t *loop)
                                    .limits = t->limits.shares,
                                    .seed = t->opts.clients_seed,
                                    .is_tier = listen_policy_is_tier,
+                                   .refused_most = refused_most > 0 ? refused_most : 1,
                                    .greet_ms = t->limits.times.greet_ms,
                                    .idle_ms = t->limits.times.idle_ms,
                                    .unread_ms = t->limits.times.unread_ms,
@@ -368,9 +371,14 @@ struct worker_parts *worker_thread_parts(struct worker_thread *thread)
     return thread->parts;
 }
 
+size_t worker_thread_refusing(const struct worker_thread *thread)
+{
+    return atomic_load_explicit(&thread->refusing, memory_order_relaxed);
+}
+
 size_t worker_thread_connections(const struct worker_thread *thread)
 {
-    return atomic_load_explicit(&thread->connections, memory_order_relaxed) +
+    return atomic_load_explicit(&thread->serving, memory_order_relaxed) + worker_thread_refusing(thread) +
            atomic_load_explicit(&thread->coming, memory_order_relaxed);
 }
 

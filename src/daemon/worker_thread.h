@@ -47,6 +47,7 @@ struct worker_parts *worker_thread_parts(struct worker_thread *thread);
 /* Watchers and connections, those under way included: the worker with the least gets the next one. */
 size_t worker_thread_load(const struct worker_thread *thread);
 size_t worker_thread_connections(const struct worker_thread *thread); /* of these */
+size_t worker_thread_refusing(const struct worker_thread *thread);    /* of these, connections that it is refusing */
 
 /* Is auth on upstream, as last found? PERMIT_AUTH_UNKNOWN unless its parts look. */
 enum permit_auth worker_thread_auth(const struct worker_thread *thread);

@@ -264,6 +264,7 @@ static void group_set_defaults(struct inbound_group *group)
     opts->probe_ms = opts->probe_ms != 0 ? opts->probe_ms : PROBE_MS;
     opts->check_ms = opts->check_ms != 0 ? opts->check_ms : INBOUND_CHECK_MS;
     opts->linger_ms = opts->linger_ms != 0 ? opts->linger_ms : LINGER_MS;
+    opts->refused_most = opts->refused_most != 0 ? opts->refused_most : INBOUND_REFUSED;
 }
 
 static void group_set_spans(struct inbound_group *group, const struct inbound_times *times)
@@ -317,6 +318,7 @@ static enum belfry_err group_init_conns(struct inbound_group *group)
     belfry_list_init(&conns->prompt);
     belfry_list_init(&conns->dirty);
     belfry_list_init(&conns->expelled);
+    belfry_list_init(&conns->refused);
     inbound_round_init(&conns->certified);
     inbound_waits_init(&conns->waits, (const uint64_t[INBOUND_N_WAITS]){0});
     h2_teardown_init(&conns->teardown, opts->loop);
@@ -460,6 +462,7 @@ void inbound_stats(const struct inbound_group *group, struct inbound_stats *out)
     out->http1 = conns->n_http1;
     out->http2 = conns->n_http2;
     out->tls = conns->n_tls;
+    out->refused = conns->n_refused;
     out->kernel_bytes = conns->traffic.n_full * 2 * (size_t)group->opts.sndbuf;
     out->bytes = conns->shares.pools[SHARES_MEMORY].used;
     out->bytes_in = conns->traffic.bytes_in;

@@ -44,7 +44,7 @@
  *
  * No peer that reads is reset: a connection that belfryd ends is shut for output, and its input is read and dropped for
  * linger_ms. Exceptions: connections whose output is not read while memory is short, peers that send nothing whole in
- * greet_ms, refused connections over 64 at a time, and memory that cannot be had.
+ * greet_ms, refused connections over refused_most at a time, and memory that cannot be had.
  *
  * Many exchanges receive `gone` in steps, as
  * inbound_flush() is called (h2_teardown.h).
@@ -70,6 +70,7 @@
 #define INBOUND_IDLE_MS   300000
 #define INBOUND_UNREAD_MS 60000
 #define INBOUND_CHECK_MS  10000
+#define INBOUND_REFUSED   256 /* connections */
 #define INBOUND_FLUSH     256 /* connections written to in one flush, which ends before that after a millisecond */
 
 struct inbound_group;
@@ -87,6 +88,7 @@ struct inbound_opts {
      * longest without a request; if all have one, the one whose request came first. For groups of few connections: it
      * looks at all of them. */
     bool newcomers_first;
+    size_t refused_most;    /* connections that wait to be refused; the first of them makes way. 0: INBOUND_REFUSED */
     const char *pools_hint; /* in the log, when a pool is full; NULL: the setting that makes it larger */
     int sndbuf;             /* 0: INBOUND_SNDBUF */
     /* Times; 0: those above, 2 s for linger_ms (after everything was sent) and 15 s for probe_ms */
@@ -108,6 +110,7 @@ struct inbound_arrival {
     struct belfry_tls *tls;                /* lent; NULL: plain */
     const void *policy;                    /* becomes exchange_conn.policy */
     const struct client_networks *proxies; /* lent: balancers that name their clients; NULL: none */
+    bool refused;                          /* the process has no place for it, whatever the group has */
 };
 
 /* Takes over the socket (closed on failure).
@@ -133,6 +136,7 @@ size_t inbound_connections(const struct inbound_group *group); /* now */
 
 struct inbound_stats {
     size_t connections, http1, http2, tls; /* now */
+    size_t refused;                        /* of these, connections that are being refused */
     size_t bytes;                          /* of SHARES_MEMORY */
     size_t kernel_bytes;                   /* send buffers as accounted: connections x (2 x sndbuf) when held, else 0 */
     uint64_t refused_streams, refused_connections; /* for lack of memory */

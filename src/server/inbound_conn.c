@@ -15,7 +15,6 @@
 #define ENOUGH      INBOUND_CONN_OUTPUT
 #define ENOUGH_TLS  (32 * 1024)  /* and a frame: tls_conn takes at most 64 KiB unsent */
 #define OUTPUT_KEPT (256 * 1024) /* the shared buffer is not kept larger */
-#define REFUSED_MAX 64           /* at a time; others are answered by what they have sent already */
 
 #define MAKES_WAY "belfry: this address serves few connections, and a new one needed the place"
 
@@ -150,6 +149,13 @@ static void server_destroy(struct inbound_conn *c)
         c->holds++;
 }
 
+static void conn_leave_refused(struct inbound_conn *c)
+{
+    belfry_list_remove(&c->in_refused);
+    c->all->n_refused -= c->refused;
+    c->refused = false;
+}
+
 void inbound_conn_close(struct inbound_conn *c)
 {
     struct inbound_conns *all = c->all;
@@ -168,7 +174,7 @@ void inbound_conn_close(struct inbound_conn *c)
     belfry_list_remove(&c->in_put_off);
     all->n_tls -= c->client.info.tls;
     all->n_leaving -= c->client.info.leaving;
-    all->n_refused -= c->refused;
+    conn_leave_refused(c);
     all->stats.connections--;
     all->stats.closed++;
     uv_close((uv_handle_t *)&c->poll, on_poll_closed);
@@ -197,20 +203,27 @@ static void conn_expect_first(struct inbound_conn *c, uint64_t now_ms)
     conn_waits_expect(&c->waits, c->refused ? INBOUND_WAIT_LINGER : kind, now_ms);
 }
 
-/* Its client may have no more connections: it counts for nothing from now on. */
+/* It counts for nothing from now on, and waits for its peer's request. If too many do, the first of them has had the
+ * most time: it is answered if its peer has said anything, and closed. */
 static void conn_refuse(struct inbound_conn *c)
 {
+    struct inbound_conns *all = c->all;
     c->refused = true;
-    c->all->n_refused++;
-    c->all->stats.refused_connections++;
+    belfry_list_append(&all->refused, &c->in_refused);
     shares_end(&c->client.info.share);
+    if (++all->n_refused <= all->opts->refused_most)
+        return;
+    struct inbound_conn *first = belfry_container(all->refused.next, struct inbound_conn, in_refused);
+    if (first->state == INBOUND_SNIFFING)
+        refusal_answer(first->socket.fd, &first->sniff);
+    inbound_conn_close(first);
 }
 
 /* The answer fits into the empty buffer of the socket. */
 static void conn_answer_refused(struct inbound_conn *c, struct belfry_bytes answer, uint64_t now_ms)
 {
     bool fine = answer.len == 0 || inbound_socket_write(&c->socket, answer);
-    if (fine && c->all->n_refused <= REFUSED_MAX)
+    if (fine)
         inbound_conn_linger(c, now_ms);
     else
         inbound_conn_close(c);
@@ -467,6 +480,7 @@ static void continue_handshake(struct inbound_conn *c, uint64_t now_ms)
         bool is_h2 = strcmp(belfry_tls_conn_alpn(tls), "h2") == 0;
         if (err == BELFRY_ERR_LIMIT) {
             shares_work(&c->client.info.share, WORK_HANDSHAKES, 1);
+            c->all->stats.refused_connections++;
             conn_refuse(c);
             conn_answer_refused(c, refusal_text(is_h2 ? INBOUND_SNIFFED_HTTP2 : INBOUND_SNIFFED_HTTP1), now_ms);
             return;
@@ -528,6 +542,7 @@ static bool conn_take_address(struct inbound_conn *c, const struct client_addres
 {
     enum belfry_err err = inbound_client_set_address(&c->client, address);
     if (err == BELFRY_ERR_LIMIT) {
+        c->all->stats.refused_connections++;
         conn_refuse(c);
         belfry_tls_conn_destroy(c->socket.tls);
         c->socket.tls = NULL;
@@ -682,7 +697,7 @@ static bool conn_begin(struct inbound_conn *c, const struct client_networks *pro
 /* It has not joined the others. */
 static void conn_discard(struct inbound_conn *c)
 {
-    c->all->n_refused -= c->refused;
+    conn_leave_refused(c);
     inbound_client_fini(&c->client);
     free(c->proxy_head);
     free(c);
@@ -748,12 +763,15 @@ static struct inbound_conn *conn_create(struct inbound_conns *all, const struct 
     belfry_list_init(&c->in_certified);
     belfry_list_init(&c->in_expelled);
     belfry_list_init(&c->in_put_off);
+    belfry_list_init(&c->in_refused);
     belfry_list_init(&c->pong.node);
     c->holds = 1;
     enum belfry_err err = inbound_client_init(&c->client, &all->shares, &arrival->peer);
     c->client.info.policy = arrival->policy;
     c->client.info.tls = arrival->tls != NULL;
-    if (err == BELFRY_OK && !conn_finds_room(c, now_ms))
+    bool has_no_room = err == BELFRY_OK && !arrival->refused && !conn_finds_room(c, now_ms);
+    all->stats.refused_connections += has_no_room; /* the owner counts those that the process has no place for */
+    if (err == BELFRY_OK && (has_no_room || arrival->refused))
         conn_refuse(c);
     c->tls = c->refused ? NULL : arrival->tls; /* it is not worth a handshake */
     if (err == BELFRY_OK && conn_begin(c, arrival->proxies))
@@ -786,11 +804,6 @@ enum belfry_err inbound_conn_accept(struct inbound_conns *all, const struct inbo
     if (c == NULL) {
         close(fd);
         return BELFRY_ERR_NOMEM;
-    }
-    if (all->n_refused > REFUSED_MAX && c->refused) {
-        conn_discard(c);
-        refusal_close(fd);
-        return BELFRY_ERR_LIMIT;
     }
     enum belfry_err err = inbound_socket_open(&c->socket, fd, c->tls, all->opts->sndbuf, &all->traffic);
     if (err == BELFRY_OK && uv_poll_init(all->opts->loop, &c->poll, fd) != 0) { /* makes it non-blocking */

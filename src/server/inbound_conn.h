@@ -51,7 +51,8 @@ struct inbound_conns {
     struct shares shares;
     struct inbound_traffic traffic;
     size_t n_http1, n_http2, n_tls;
-    size_t n_refused;           /* connections that are refused, and wait for their peers */
+    struct belfry_list refused; /* connections that are refused, and wait for their peers; the first came first */
+    size_t n_refused;
     struct inbound_stats stats; /* its counters */
     struct belfry_buf output;   /* all output passes through it */
     uint8_t *input, *plain;     /* bytes read, and decrypted; owned */
@@ -97,7 +98,7 @@ struct inbound_conn {
     size_t counted;                   /* of SHARES_MEMORY; HTTP/2 counts its own */
     struct inbound_probe probe;
     struct inbound_pong pong; /* HTTP2 only */
-    struct belfry_list in_all, in_dirty, in_certified, in_expelled, in_put_off;
+    struct belfry_list in_all, in_dirty, in_certified, in_expelled, in_put_off, in_refused;
 };
 
 /* As inbound_accept(). */

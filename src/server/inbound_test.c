@@ -1333,20 +1333,65 @@ static void a_connection_without_room_is_answered_and_not_reset(void **state)
     assert_int_equal(refuse_held(), 0);
 }
 
+/* A client at its share, or any while descriptors are used up, opens many connections, and asks a moment later. */
+static void a_hundred_refused_connections_are_answered_whenever_they_ask(void **state)
+{
+    (void)state;
+    enum { N = 100 };
+    static const int policy = 7;
+    int fds[N], server;
+    char buf[1024];
+    for (int of_process = 0; of_process < 2; of_process++) {
+        open_narrow(60000);
+        int fd = connect_peer(NULL);
+        for (int i = 0; i < N; i++) {
+            struct inbound_arrival arrival = {
+                .peer = client_address_ipv4((const uint8_t[]){10, 0, 0, 9}, 5), .policy = &policy, .refused = true};
+            if (of_process == 0) {
+                fds[i] = connect_refused("", 0, NULL);
+                continue;
+            }
+            make_pair(&fds[i], &server, 0);
+            arrival.fd = server;
+            assert_int_equal(inbound_accept(f.group, &arrival, belfry_clock_ms()), BELFRY_ERR_LIMIT);
+        }
+        turn_for(20);
+        for (int i = 0; i < N; i++)
+            say(fds[i], GET("/hello"));
+        assert_int_equal(stats().refused, N);
+        assert_int_equal(stats().refused_connections, of_process ? 0 : N);
+        for (int i = 0; i < N; i++) {
+            hear_all(fds[i], buf, sizeof(buf));
+            assert_memory_equal(buf, "HTTP/1.1 503 ", 13);
+            close(fds[i]);
+        }
+        close(fd);
+        close_group();
+    }
+    assert_int_equal(refuse_held(), 0);
+}
+
 static void refused_connections_are_bounded_and_answered_all_the_same(void **state)
 {
     (void)state;
     enum { N = 100, WAITING = 64 };
     int fds[N];
     char buf[1024];
-    open_narrow(60000);
+    assert_int_equal(open_group((struct inbound_opts){
+                         .linger_ms = 60000, .limits.total[SHARES_CONNECTIONS] = 2, .refused_most = WAITING}),
+                     BELFRY_OK);
     int fd = connect_peer(NULL);
     for (int i = 0; i < WAITING; i++)
         fds[i] = connect_refused("", 0, NULL);
     assert_int_equal(stats().connections, 1 + WAITING);
-    for (int i = WAITING; i < N; i++)
+    say(fds[0], GET("/hello"));
+    for (int i = WAITING; i < N; i++) /* the first of them make way */
         fds[i] = connect_refused(GET("/hello"), sizeof(GET("/hello")) - 1, NULL);
     assert_int_equal(stats().connections, 1 + WAITING);
+    hear_all(fds[0], buf, sizeof(buf));
+    assert_memory_equal(buf, "HTTP/1.1 503 ", 13);
+    for (int i = 1; i < N - WAITING; i++)
+        assert_int_equal(hear_all(fds[i], buf, sizeof(buf)), 0);
     for (int i = WAITING; i < N; i++) {
         hear_all(fds[i], buf, sizeof(buf));
         assert_memory_equal(buf, "HTTP/1.1 503 ", 13);
@@ -2050,6 +2095,7 @@ int main(void)
         cmocka_unit_test(a_connection_that_fills_the_memory_alone_is_ended_itself),
         cmocka_unit_test(over_the_memory_there_are_no_new_streams_and_connections),
         cmocka_unit_test(a_connection_without_room_is_answered_and_not_reset),
+        cmocka_unit_test(a_hundred_refused_connections_are_answered_whenever_they_ask),
         cmocka_unit_test(refused_connections_are_bounded_and_answered_all_the_same),
         cmocka_unit_test(a_client_of_a_balancer_without_room_is_answered),
         cmocka_unit_test(a_user_without_room_is_answered_inside_tls),

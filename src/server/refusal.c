@@ -42,19 +42,24 @@ struct belfry_bytes refusal_after(const struct inbound_sniff *sniff, enum inboun
     return refusal_text(sniff->n > 0 && sniff->bytes[0] == TLS_HANDSHAKE ? INBOUND_SNIFFED_LITTLE : protocol);
 }
 
-void refusal_close(int fd)
+void refusal_answer(int fd, struct inbound_sniff *sniff)
 {
-    struct inbound_sniff sniff = {0};
     enum inbound_sniffed protocol = INBOUND_SNIFFED_LITTLE;
     uint8_t buf[4096];
     ssize_t n;
     for (int i = 0; i < READS && (n = recv(fd, buf, sizeof(buf), MSG_DONTWAIT)) > 0; i++) {
         struct belfry_bytes bytes = belfry_bytes_of(buf, (size_t)n);
         if (protocol == INBOUND_SNIFFED_LITTLE)
-            protocol = inbound_sniff_read(&sniff, &bytes);
+            protocol = inbound_sniff_read(sniff, &bytes);
     }
-    struct belfry_bytes answer = refusal_after(&sniff, protocol);
+    struct belfry_bytes answer = refusal_after(sniff, protocol);
     if (answer.len > 0)
         (void)!send(fd, answer.data, answer.len, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void refusal_close(int fd)
+{
+    struct inbound_sniff sniff = {0};
+    refusal_answer(fd, &sniff);
     close(fd);
 }

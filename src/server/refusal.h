@@ -6,7 +6,7 @@
  * loses what it was sent. So a connection that is refused is read, answered in the protocol that it speaks, and closed
  * after that. The peer learns that it may try again, and where to look for the reason.
  *
- * Thread: any. Pure, but for refusal_close().
+ * Thread: any. Pure, but for refusal_answer() and refusal_close().
  */
 #ifndef BELFRY_SERVER_REFUSAL_H
 #define BELFRY_SERVER_REFUSAL_H
@@ -20,8 +20,10 @@ struct belfry_bytes refusal_text(enum inbound_sniffed protocol);
 /* As above, for a peer whose first bytes the sniff has: nothing, if they begin a TLS handshake. */
 struct belfry_bytes refusal_after(const struct inbound_sniff *sniff, enum inbound_sniffed protocol);
 
-/* Answers the peer by what it has sent so far, and closes, without waiting. A peer whose request arrives later than
- * this sees its connection reset. */
+/* Reads what the peer has sent since the sniff, answers if that says which protocol it speaks, and does not wait. */
+void refusal_answer(int fd, struct inbound_sniff *sniff);
+
+/* The same from the beginning, and closes. A peer whose request arrives later than this sees its connection reset. */
 void refusal_close(int fd);
 
 #endif

@@ -2,14 +2,18 @@
 order stays."""
 import contextlib
 import os
+import re
+import resource
 import socket
 import stat
 import time
 
 import hostile
+import procs
 import pytest
 import rawh2
 from certs import Certs
+from client import binary
 from hostile import Peer, Watchers, number, pump, text
 from ports import free_port
 from rawh2 import DATA, HEADERS, frame
@@ -187,6 +191,40 @@ def test_a_watch_over_http1_ends_with_its_client_though_nothing_happens(cluster,
     while tier.metrics()["belfry_connections"] > before and time.monotonic() < end:
         time.sleep(0.1)
     assert tier.metrics()["belfry_connections"] == before
+
+
+@pytest.mark.parametrize("reason", ["connection_memory", "descriptors"])
+def test_a_crowd_of_connections_without_room_is_answered_and_not_reset(cluster, make_tier, tmp_path, reason):
+    """A client opens a hundred connections too many at once, and asks on each a moment later. Its share is full, or the
+    descriptors of the process are used up."""
+    limited = tmp_path / "belfryd-limited"
+    limited.write_text(f"#!/bin/sh\nulimit -n 4096\nexec {binary('belfryd')} \"$@\"\n")
+    limited.chmod(0o755)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    is_share = reason == "connection_memory"
+    options = ("--max-connections", "12") if is_share else ("--client-share", "100", "--greet-time", "1m")
+    tier = make_tier(cluster, "--workers", "1", *options, program=str(limited))
+    most = 6 if is_share else int(re.search(r"event=limits .*connections=(\d+)", tier.log())[1])
+    with contextlib.ExitStack() as held:
+        def connect():
+            return held.enter_context(socket.create_connection(("127.0.0.1", tier.port), 10))
+
+        def ask(peer):
+            peer.sendall(b"GET /version HTTP/1.1\r\nhost: localhost\r\n\r\n")
+
+        for _ in range(most):
+            connect()
+        procs.wait_until(lambda: tier.metrics()["belfry_connections"] == most, 20, 0.05, tier.metrics)
+        peers = [connect() for _ in range(100)]
+        time.sleep(0.02)
+        for peer in peers:
+            ask(peer)
+        for peer in peers:
+            answer = b""
+            while piece := peer.recv(4096):  # a reset raises
+                answer += piece
+            assert answer.startswith(b"HTTP/1.1 503 Service Unavailable\r\n"), answer
+        assert rejected(tier, reason) == 100
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
