@@ -49,8 +49,8 @@
  * Many exchanges receive `gone` in steps, as
  * inbound_flush() is called (h2_teardown.h).
  *
- * Thread: owner (the loop's). No callback comes from inside inbound_accept(). inbound_destroy() not from inside an
- * event.
+ * Thread: owner (the loop's). No callback comes from inside inbound_accept(), unless newcomers_first is set: then it
+ * may read requests of other connections. inbound_destroy() not from inside an event.
  * Memory: an idle connection has no buffer. Bytes that the socket does not take, at most 64 KiB and a frame, are copied
  *         into a buffer that lives until they are sent.
  */
@@ -85,8 +85,8 @@ struct inbound_opts {
     /* Is the user of a certificate a tier below, by the listener's policy? NULL: none is. */
     bool (*is_tier)(const void *policy, const char *user);
     /* A new connection without room ends another: of its client, or of any if its client has none, the one that waits
-     * longest without a request; if all have one, the one whose request came first. For groups of few connections: it
-     * looks at all of them. */
+     * longest without a request; if all have one, the one whose request came first. Before that, it is read: a request
+     * that has arrived is not lost. For groups of few connections: it looks at all of them. */
     bool newcomers_first;
     size_t refused_most;    /* connections that wait to be refused; the first of them makes way. 0: INBOUND_REFUSED */
     const char *pools_hint; /* in the log, when a pool is full; NULL: the setting that makes it larger */

@@ -16,6 +16,8 @@
 #define ENOUGH_TLS  (32 * 1024)  /* and a frame: tls_conn takes at most 64 KiB unsent */
 #define OUTPUT_KEPT (256 * 1024) /* the shared buffer is not kept larger */
 
+#define LOOKS_MAX 16 /* connections that are read, and may stay, for one newcomer */
+
 #define MAKES_WAY "belfry: this address serves few connections, and a new one needed the place"
 
 static void on_poll(uv_poll_t *poll, int status, int events);
@@ -61,6 +63,7 @@ static void on_begin(struct exchange *x, const struct exchange_head *head, void 
     struct inbound_conn *c = user;
     conn_waits_expect(&c->waits, INBOUND_WAIT_NONE, 0);
     c->asked_ms = belfry_clock_ms();
+    c->all->n_begun++;
     shares_work(&c->client.info.share, WORK_REQUESTS, 1);
     c->all->opts->begin(x, head, c->all->opts->user);
 }
@@ -734,14 +737,31 @@ static struct inbound_conn *conn_that_makes_way(const struct inbound_conn *newco
     return own != NULL ? own : any;
 }
 
+/* Its request may have arrived since it was accepted, in this turn. True: so it is, and what can be answered was; or
+ * the connection is gone. */
+static bool conn_has_asked_meanwhile(struct inbound_conn *c, uint64_t now_ms)
+{
+    uint64_t before = c->all->n_begun;
+    conn_on_readable(c, now_ms);
+    if (c->state != INBOUND_CLOSING)
+        conn_settle(c, now_ms);
+    if (conn_speaks(c)) {
+        belfry_list_remove(&c->in_dirty);
+        inbound_conn_flush(c, now_ms);
+    }
+    return c->state == INBOUND_CLOSING || c->all->n_begun > before;
+}
+
 static bool conn_finds_room(struct inbound_conn *newcomer, uint64_t now_ms)
 {
-    while (!conn_has_room(newcomer)) {
+    for (int looks = LOOKS_MAX; !conn_has_room(newcomer);) {
         bool makes_way = newcomer->all->opts->newcomers_first &&
                          !shares_is_emptying(&newcomer->all->shares, SHARES_MEMORY, CONN_BYTES);
         struct inbound_conn *c = makes_way ? conn_that_makes_way(newcomer) : NULL;
         if (c == NULL)
             return false;
+        if (looks-- > 0 && !conn_has_request(c) && conn_has_asked_meanwhile(c, now_ms))
+            continue;
         newcomer->all->stats.ended_for_newcomers++;
         inbound_conn_expel(c, MAKES_WAY, now_ms);
         inbound_conn_close(c);

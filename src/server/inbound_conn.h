@@ -51,6 +51,7 @@ struct inbound_conns {
     struct shares shares;
     struct inbound_traffic traffic;
     size_t n_http1, n_http2, n_tls;
+    uint64_t n_begun;           /* requests so far */
     struct belfry_list refused; /* connections that are refused, and wait for their peers; the first came first */
     size_t n_refused;
     struct inbound_stats stats; /* its counters */

@@ -1187,6 +1187,31 @@ static void a_newcomer_takes_the_place_of_the_connection_that_waits_longest(void
     assert_int_equal(refuse_held(), 0);
 }
 
+/* Probes that have asked, but were not read yet, among newcomers of the same client that are accepted in one turn. */
+static void a_newcomer_ends_no_connection_that_has_asked_already(void **state)
+{
+    (void)state;
+    enum { N = 200, PROBES = 3 };
+    int probes[PROBES], fds[N];
+    assert_int_equal(
+        open_group((struct inbound_opts){.limits.total[SHARES_CONNECTIONS] = 128, .newcomers_first = true}), BELFRY_OK);
+    for (int i = 0; i < PROBES; i++) {
+        probes[i] = connect_peer(NULL);
+        say(probes[i], GET("/hello"));
+    }
+    for (int i = 0; i < N; i++)
+        fds[i] = connect_peer(NULL);
+    for (int i = 0; i < PROBES; i++) {
+        expect(probes[i], HELLO);
+        close(probes[i]);
+    }
+    assert_int_equal(stats().ended_for_newcomers, N + PROBES - 64);
+    for (int i = 0; i < N; i++)
+        close(fds[i]);
+    close_group();
+    assert_int_equal(refuse_held(), 0);
+}
+
 /* Memory that is being freed comes soon: the connections that are there need not go. */
 static void nobody_makes_way_while_memory_is_being_freed(void **state)
 {
@@ -2100,6 +2125,7 @@ int main(void)
         cmocka_unit_test(a_client_of_a_balancer_without_room_is_answered),
         cmocka_unit_test(a_user_without_room_is_answered_inside_tls),
         cmocka_unit_test(a_newcomer_takes_the_place_of_the_connection_that_waits_longest),
+        cmocka_unit_test(a_newcomer_ends_no_connection_that_has_asked_already),
         cmocka_unit_test(nobody_makes_way_while_memory_is_being_freed),
         cmocka_unit_test(over_the_memory_another_client_is_served_and_the_largest_yields),
         cmocka_unit_test_setup_teardown(a_stalled_reader_holds_only_itself, setup, teardown),
