@@ -167,7 +167,7 @@ enum belfry_err belfry_api_call_open(struct belfry_api_calls *calls, const struc
     call->calls = calls;
     call->target = ask->target;
     call->waiter.is_long = ask->is_watch;
-    call->waiter.conn = ask->link / 2; /* of HTTP/1.1: of no connection, or of any */
+    call->waiter.conn = ask->link / 2;
     call->events = events;
     call->user = user;
     belfry_pool_enqueue(calls->pool, &call->waiter);
@@ -200,13 +200,11 @@ void belfry_api_call_hold(struct belfry_api_call *call, bool hold)
     belfry_carrier_leave(conn);
 }
 
-/* Odd: the number of a connection. Even: one more than the number of connections that have ended. */
+/* The number of the connection, twice, and one more if other calls can share it. */
 uint64_t belfry_api_call_link(const struct belfry_api_call *call)
 {
-    if (belfry_http_version(belfry_carrier_http(call->conn)) == BELFRY_HTTP_2)
-        return 2 * call->waiter.conn + 1;
-    struct belfry_pool_counts counts = belfry_pool_counts(call->calls->pool);
-    return 2 * (counts.connects - counts.connections + 1);
+    bool is_shared = belfry_http_version(belfry_carrier_http(call->conn)) == BELFRY_HTTP_2;
+    return 2 * call->waiter.conn + is_shared;
 }
 
 uint64_t belfry_api_requests(const struct belfry_api_calls *calls)

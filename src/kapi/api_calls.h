@@ -63,9 +63,9 @@ BELFRY_NODISCARD enum belfry_err belfry_api_call_open(struct belfry_api_calls *c
                                                       const struct belfry_api_events *events, void *user,
                                                       struct belfry_api_call **out);
 
-/* Where a call that was answered goes: two calls with the same link reach the same server, also behind the address of a
- * balancer that passes connections on. Over HTTP/2 a link is a connection. Over HTTP/1.1 a connection has one call at a
- * time; there the link says only that no connection has ended in between, so the address must be that of one server. */
+/* Where a call that was answered goes: its connection, not 0. Two calls with the same link reach the same server, also
+ * behind the address of a balancer that passes connections on. Odd: HTTP/2. Even: HTTP/1.1, where the connection has
+ * one call at a time: no other can go there until this one has ended. */
 uint64_t belfry_api_call_link(const struct belfry_api_call *call);
 
 /* No callback comes after it, also from inside its own. */

@@ -1,5 +1,5 @@
 /* src/kapi/api_calls_test.c: the connections of a client over TLS and HTTP/2, against the server's half of net on a
- * loop of its own in the same thread. Over HTTP/1.1: kube_test.c. */
+ * loop of its own in the same thread. Over HTTP/1.1: here which connection a call goes to, else kube_client_test.c. */
 #include <arpa/inet.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -46,6 +46,7 @@ static struct server {
     struct served served[EXCHANGES];
     size_t n_served, n_gone, n_accepted;
     size_t refuse; /* so many of those that come are refused */
+    bool is_plain; /* so its clients speak HTTP/1.1 */
 } server;
 
 static void on_gone(struct exchange *x, void *user)
@@ -79,7 +80,8 @@ static void serve_with(const char *cert, const char *key, uint32_t max_streams)
     char why[256];
     struct belfry_tls_server_opts tls = {.cert = cert, .key = key};
     struct inbound_opts opts = {.loop = &server.loop, .begin = on_begin, .max_streams = max_streams};
-    assert_int_equal(belfry_tls_create_server(&tls, &server.tls, why, sizeof(why)), BELFRY_OK);
+    if (!server.is_plain)
+        assert_int_equal(belfry_tls_create_server(&tls, &server.tls, why, sizeof(why)), BELFRY_OK);
     assert_int_equal(inbound_create(&opts, &server.group), BELFRY_OK);
 }
 
@@ -216,11 +218,11 @@ static enum belfry_err open_client(void)
     struct belfry_opts *opts = NULL;
     memset(&client.callers, 0, sizeof(client.callers));
     client.n_callers = client.n_lines = 0;
-    snprintf(url, sizeof(url), "https://127.0.0.1:%u", server.port);
+    snprintf(url, sizeof(url), "%s://127.0.0.1:%u", server.is_plain ? "http" : "https", server.port);
     int err = belfry_open(NULL, NULL, &client.b);
     if (err == BELFRY_OK)
         err = belfry_opts_set(&opts, "server", url);
-    if (err == BELFRY_OK)
+    if (err == BELFRY_OK && !server.is_plain)
         err = belfry_opts_set(&opts, "cacert", keys.ca);
     if (err == BELFRY_OK)
         err = belfry_kube_open(client.b, opts, &client.k, why, sizeof(why));
@@ -308,9 +310,10 @@ static int remove_keys(void **state)
     return 0;
 }
 
-static int setup_with(uint32_t max_streams)
+static int setup_with(uint32_t max_streams, bool is_plain)
 {
     memset(&server, 0, sizeof(server));
+    server.is_plain = is_plain;
     memset(&client, 0, sizeof(client));
     client.held = refuse_held();
     assert_int_equal(uv_loop_init(&server.loop), 0);
@@ -322,19 +325,25 @@ static int setup_with(uint32_t max_streams)
 static int setup(void **state)
 {
     (void)state;
-    return setup_with(0);
+    return setup_with(0, false);
 }
 
 static int setup_narrow(void **state)
 {
     (void)state;
-    return setup_with(4);
+    return setup_with(4, false);
 }
 
 static int setup_sixteen(void **state)
 {
     (void)state;
-    return setup_with(16);
+    return setup_with(16, false);
+}
+
+static int setup_plain(void **state)
+{
+    (void)state;
+    return setup_with(0, true);
 }
 
 static int teardown(void **state)
@@ -410,24 +419,55 @@ static enum belfry_next on_decoded(struct belfry_kube_request *request, const st
     return BELFRY_MORE;
 }
 
+struct lister {
+    struct belfry_kube_request *request;
+    struct served *served;
+    uint64_t link; /* it came on */
+    bool is_over;
+};
+
+static void on_opened(struct belfry_kube_request *request, void *user)
+{
+    struct lister *lister = user;
+    lister->link = belfry_request_link(request);
+}
+
 static void on_ended(struct belfry_kube_request *request, const struct belfry_ended *ended, void *user)
 {
+    struct lister *lister = user;
     (void)request;
     (void)ended;
-    (void)user;
+    lister->is_over = true;
+}
+
+/* The request is with the server, which has not answered. */
+static void open_list(struct lister *lister, uint64_t link)
+{
+    static const struct belfry_request_hooks hooks = {.decoded = on_decoded, .opened = on_opened, .ended = on_ended};
+    struct belfry_request_ask ask = {
+        .mode = BELFRY_DECODE_LIST, .target = {.base = "", .group_version = "v1", .plural = "pods"}, .link = link};
+    *lister = (struct lister){0};
+    assert_int_equal(belfry_request_open(client.k, &ask, &hooks, lister, &lister->request), BELFRY_OK);
+    lister->served = next_request();
+}
+
+static void answer_list(struct lister *lister)
+{
+    static const char page[] = "{\"kind\":\"PodList\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":\"9\"},"
+                               "\"items\":[]}";
+    begin(lister->served);
+    exchange_write(lister->served->x, page, sizeof(page) - 1);
+    end(lister->served);
+    drive_until(lister->is_over);
 }
 
 /* Where a list that prefers `link` goes to. */
 static uint64_t conn_of_list(uint64_t link)
 {
-    static const struct belfry_request_hooks hooks = {.decoded = on_decoded, .ended = on_ended};
-    struct belfry_request_ask ask = {
-        .mode = BELFRY_DECODE_LIST, .target = {.base = "", .group_version = "v1", .plural = "pods"}, .link = link};
-    struct belfry_kube_request *request;
-    assert_int_equal(belfry_request_open(client.k, &ask, &hooks, NULL, &request), BELFRY_OK);
-    struct served *served = next_request();
-    uint64_t conn = served->conn;
-    belfry_kube_cancel(request);
+    struct lister lister;
+    open_list(&lister, link);
+    uint64_t conn = lister.served->conn;
+    belfry_kube_cancel(lister.request);
     drive_for(5);
     return conn;
 }
@@ -447,6 +487,54 @@ static void two_connections_at_the_same_time_are_two_links(void **state)
     }
     for (int i = 0; i < 20; i += 19) /* watches leave room for it */
         assert_int_equal(conn_of_list(belfry_request_link(callers[i]->request)), served[i]->conn);
+}
+
+/* Over HTTP/1.1, too, though each has one call at a time: who prefers one that is free gets it, and else another. */
+static void connections_of_http1_are_links_of_their_own(void **state)
+{
+    (void)state;
+    struct lister one, other, again;
+    open_list(&one, 0);
+    open_list(&other, 0);
+    assert_int_not_equal(one.served->conn, other.served->conn);
+    answer_list(&one);
+    answer_list(&other);
+    assert_true(one.link != 0 && other.link != 0 && one.link != other.link);
+    assert_true(one.link % 2 == 0 && other.link % 2 == 0); /* nothing else can go there meanwhile */
+    const struct lister *firsts[] = {&one, &other, &other, &one, &one};
+    for (size_t i = 0; i < sizeof(firsts) / sizeof(firsts[0]); i++) {
+        uint64_t conn = firsts[i]->served->conn;
+        open_list(&again, firsts[i]->link);
+        assert_int_equal(again.served->conn, conn);
+        answer_list(&again);
+        assert_int_equal(again.link, firsts[i]->link);
+    }
+    open_list(&again, one.link);
+    struct lister late;
+    open_list(&late, one.link);
+    assert_int_equal(late.served->conn, other.served->conn);
+    answer_list(&late);
+    answer_list(&again);
+    assert_int_equal(again.link, one.link);
+    assert_int_equal(late.link, other.link);
+    assert_int_equal(server.n_accepted, 2);
+}
+
+/* One that has ended is not confused with the one that is made in its place. */
+static void connection_of_http1_made_anew_is_another_link(void **state)
+{
+    (void)state;
+    struct lister one, other;
+    open_list(&one, 0);
+    answer_list(&one);
+    inbound_shut(server.group, INBOUND_ALL, SIZE_MAX);
+    drive_for(20);
+    inbound_destroy(server.group);
+    belfry_tls_destroy(server.tls);
+    serve_with(keys.server, keys.server_key, 0);
+    open_list(&other, one.link);
+    answer_list(&other);
+    assert_int_not_equal(other.link, one.link);
 }
 
 static void a_refused_stream_is_sent_again_at_once(void **state)
@@ -810,6 +898,8 @@ int main(void)
         row(many_watches_share_a_connection),
         cmocka_unit_test_setup_teardown(beyond_the_peers_limit_another_connection_is_made, setup_narrow, teardown),
         cmocka_unit_test_setup_teardown(two_connections_at_the_same_time_are_two_links, setup_sixteen, teardown),
+        cmocka_unit_test_setup_teardown(connections_of_http1_are_links_of_their_own, setup_plain, teardown),
+        cmocka_unit_test_setup_teardown(connection_of_http1_made_anew_is_another_link, setup_plain, teardown),
         row(a_refused_stream_is_sent_again_at_once),
         row(a_server_that_refuses_every_stream_is_not_asked_without_a_pause),
         row(a_watch_goes_on_while_its_connection_is_left),

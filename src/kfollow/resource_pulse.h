@@ -18,8 +18,9 @@
 #define RESOURCE_SERVERS_MAX 16
 #define RESOURCE_BEATS       32 /* links that are remembered; one that is forgotten costs a probe */
 
-/* Where a link leads to. An odd number is a connection. An even one is of HTTP/1.1, where each request has a connection
- * of its own: then all of them lead to one server, because its address must be that of one. */
+/* What answers on a link are signs of life for. An odd number is a connection that requests share: only itself. An even
+ * one is a connection of HTTP/1.1: no answer can come on the connection of an open watch, so all of them count for each
+ * other. Behind the address of a balancer that may be the life of another server; a proof needs the same link. */
 static inline uint64_t resource_link_place(uint64_t link)
 {
     return link % 2 == 1 ? link : 0;
