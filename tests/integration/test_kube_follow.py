@@ -16,6 +16,7 @@ import pytest
 from client import binary
 from haproxy import Balancer
 from kube import WIDGETS, name, rv
+from proxy import Proxy
 from test_identity import restore
 from test_kube_cluster import config_map, custom_resources_of_1_36
 
@@ -216,11 +217,14 @@ def by_itself(soak):
 def make_apis(tmp_path, cluster):
     made = []
 
-    def make(n, crds=False):
+    def make(n, crds=False, etcds=()):
+        """`etcds`: URLs of etcd for the last servers, if not its own."""
         programs = [kube_apiserver.PROGRAM, *([kube_apiserver.CRD_PROGRAM] if crds else [])]
         if kube_apiserver.why_none(*programs):
             needs.peer(kube_apiserver.why_none(*programs))
         made.append(kube_apiserver.KubeCluster(tmp_path / "kube", cluster, n, crds))
+        for i, url in enumerate(etcds, n - len(etcds)):
+            made[-1].servers[i].etcd = url
         return made[-1].start()
     yield make
     for apis in made:
@@ -403,34 +407,198 @@ def test_servers_behind_one_address_are_not_taken_for_one(behind_one_address, cl
     figure("kube_follow.behind_one_address.changes", judged)
 
 
-def test_a_server_of_the_old_past_behind_one_address_leaves_no_ghost(behind_one_address, cluster, tmp_path, rng):
-    """etcd is restored; one server is in the new past at once, the other sleeps in the old one until it is restarted, too."""
-    apis, kfollowd = behind_one_address
-    first, second = apis.servers
-    writer = Writer([first], rng)
-    procs.wait_until(lambda: writer.n > 20, 60, 0.1, "writes")
-    snapshot = tmp_path / "backup"
-    cluster.ctl("snapshot", "save", str(snapshot))
-    before = writer.n
-    procs.wait_until(lambda: writer.n > before + 10, 60, 0.1, "writes after the backup")
-    writer.stop()
-    ghost = first.call("POST", "/api/v1/namespaces/prod/configmaps", obj=config_map("ghost"))
-    kfollowd.wait(lambda: kfollowd.number("version") >= ghost.rv, "the ghost")
-    old = kfollowd.number("version")
+class Tap:
+    """One direction of a connection of a Way."""
 
-    second.stop()
-    first.kill()
-    restore(cluster, snapshot)
-    cluster.start()
-    first.start()
-    writer = Writer([first], rng, "n")
-    procs.wait_until(lambda: listed(first, MAPS)[1] > old + 10, 90, 0.3, "the new past has passed the old one")
-    second.kill()
-    second.start()
-    writer.stop()
-    agrees(kfollowd, first, MAPS)
-    assert kfollowd.number("listings") >= 2 and "prod/ghost" not in kfollowd.dump(), kfollowd.status
+    def __init__(self, way, reader, is_answer):
+        self.way, self.reader, self.is_answer, self.n = way, reader, is_answer, 0
+
+    async def read(self, n):
+        data = await self.reader.read(n)
+        while data and not self.is_answer and self.way.is_deaf:
+            data = await self.reader.read(n)
+        if self.is_answer:
+            self.way.says(self.n, len(data))
+            self.n += len(data)
+        return data
+
+
+class Way(Proxy):
+    """To a server behind a balancer. More than `list_bytes` on a connection are the answer to a list."""
+
+    def __init__(self, server, list_bytes):
+        super().__init__(f"127.0.0.1:{server.port}")
+        self.list_bytes, self.n_said = list_bytes, 0
+        self.is_deaf = self.is_deaf_soon = False
+
+    async def _pass(self, reader, writer, from_server=False):
+        await super()._pass(Tap(self, reader, from_server), writer, from_server)
+
+    def says(self, before, n):
+        self.n_said += n
+        if before <= self.list_bytes < before + n:
+            self.is_deaf = self.is_deaf_soon
+
+    def answer_one_list(self):
+        """The server hears nothing of what is asked after its next list, which goes on to its end."""
+        self.is_deaf_soon = True
+
+    def hear(self):
+        self.is_deaf = self.is_deaf_soon = False
+
+    def has_answered(self):
+        """The list, to its end."""
+        before = self.n_said
+        time.sleep(0.2)
+        return self.is_deaf and self.n_said == before
+
+
+class TwoPasts:
+    """Two API servers behind one address. After the fork etcd is restored; the first server is in the new past, and the second serves
+    the cache of the old one, because its way to etcd is cut. `ghost` is of the old past alone, and so are all names with n of the new."""
+
+    LIST_BYTES = 25000  # less than a list has, more than all else that is said before
+
+    def __init__(self, folder, etcd, make_apis, rng):
+        self.folder, self.etcd, self.rng, self.writer = folder, etcd, rng, None
+        self.etcd_way = Proxy(etcd.members[0].endpoint)
+        self.apis = make_apis(2, etcds=[f"http://{self.etcd_way.endpoint}"])
+        self.first, self.second = self.apis.servers
+        self.ways = [Way(server, self.LIST_BYTES) for server in self.apis.servers]
+        self.balancer = Balancer(folder, *(way.endpoint for way in self.ways), options="")
+
+    def close(self):
+        for made in (self.balancer, self.etcd_way, *self.ways):
+            made.close()
+
+    def kfollowd(self, name):
+        return Kfollowd(self.folder / name, [Address(self.balancer)], self.apis.identity, "v1", "configmaps")
+
+    def create(self, name, text=""):
+        made = self.first.call("POST", "/api/v1/namespaces/prod/configmaps", obj=config_map(name, text=text))
+        assert made.code == 201, made.body
+        return made.rv
+
+    def write(self, prefix):
+        self.writer = Writer([self.first], self.rng, prefix)
+
+    def fork(self, is_followed):
+        """`is_followed`: a version -> whether followers have it. Returns the version at which the second server stays."""
+        for i in range(5):
+            self.create(f"large{i}", "x" * 10000)
+        self.write("m")
+        procs.wait_until(lambda: self.writer.n > 20, 60, 0.1, "writes")
+        snapshot = self.folder / "backup"
+        self.etcd.ctl("snapshot", "save", str(snapshot))
+        before = self.writer.n
+        procs.wait_until(lambda: self.writer.n > before + 10, 60, 0.1, "writes after the backup")
+        self.writer.stop()
+        ghost = self.create("ghost")
+        procs.wait_until(lambda: is_followed(ghost) and self.cached(self.second)[1] >= ghost, 60, 0.1, "the ghost everywhere")
+        self.etcd_way.refuse()
+        old = self.cached(self.second)[1]
+        self.first.kill()
+        restore(self.etcd, snapshot)
+        self.etcd.start()
+        self.first.start()
+        n = 0
+        while self.create(f"n{n}") <= old + 10:  # nothing of them contradicts the state at `old` by itself
+            n += 1
+        objects, version = self.cached(self.second)
+        assert version == old and "prod/ghost" in objects, "the second server has left the old past"
+        return old
+
+    def join(self):
+        """The second server is restarted, with etcd as it is now."""
+        self.second.kill()
+        self.etcd_way.accept()
+        self.second.start()
+
+    @staticmethod
+    def cached(server):
+        """As the server's cache has it."""
+        answer = server.call("GET", MAPS, {"resourceVersion": 0}, timeout=5)
+        assert answer.code == 200, answer.body
+        return {key_of(obj): obj for obj in answer.items}, answer.rv
+
+    def lead_to(self, *servers):
+        """Each server of the balancer, for connections to come."""
+        for way, server in zip(self.ways, servers):
+            way.lead_to(f"127.0.0.1:{server.port}")
+
+    def cut(self):
+        for way in self.ways:
+            way.cut()
+
+    def assert_no_mix(self, objects):
+        new = [key for key in objects if key.split("/")[1].startswith("n")]
+        assert not new or "prod/ghost" not in objects, f"the ghost of the old past, and {new} of the new one"
+
+
+def requests_for_all(server):
+    """How many lists and watches of all config maps the server has been sent; watches count when they end."""
+    wanted = ('resource="configmaps"', 'scope="cluster"')
+    return sum(n for name, n in server.metrics().items()
+               if name.startswith("apiserver_request_total{") and all(label in name for label in wanted))
+
+
+@pytest.fixture
+def two_pasts(tmp_path, cluster, make_apis, rng):
+    made = TwoPasts(tmp_path, cluster, make_apis, rng)
+    yield made
+    made.close()
+
+
+def follow_across(pasts, old, i):
+    """An empty replica lists the old past of the second server; all that it asks then goes to the first. None: it went another way."""
+    pasts.lead_to(pasts.second, pasts.second)
+    for way in pasts.ways:
+        way.answer_one_list()
+    kfollowd = pasts.kfollowd(f"across{i}").start()
+    procs.wait_until(lambda: any(way.has_answered() for way in pasts.ways), 30, 0.01, "a list of the second server")
+    pasts.lead_to(pasts.first, pasts.first)
+    for way in pasts.ways:
+        way.hear()
+    pasts.cut()
+    kfollowd.wait(lambda: kfollowd.log, "a list")
+    if kfollowd.log[0][1] == old:
+        kfollowd.wait(lambda: len(kfollowd.log) > 1, "another past")
+        return kfollowd
+    kfollowd.kill()
+    return None
+
+
+def test_a_list_of_the_old_past_and_a_watch_of_the_new_one_are_not_taken_for_one_past(two_pasts):
+    """The connection of the list is lost, and the watch comes on one to the other server, which has the version of the list, too."""
+    old = two_pasts.fork(lambda _: True)
+    kfollowd = next(filter(None, (follow_across(two_pasts, old, i) for i in range(5))), None)
+    assert kfollowd, "no replica has taken the list of the old past"
+    assert kfollowd.log[1][0] == "cut", f"a change of the new past was shown behind the list of the old one: {kfollowd.log}"
+    agrees(kfollowd, two_pasts.first, MAPS)
+    assert kfollowd.number("rewritten") == 1 and "prod/ghost" not in kfollowd.dump(), kfollowd.status
     kfollowd.stop()
+
+
+def test_a_server_of_the_old_past_behind_one_address_leaves_no_ghost(two_pasts, rng, soak, figure):
+    """A follower of the old past is led to either server, again and again, until the second is restarted, too."""
+    kfollowd = two_pasts.kfollowd("replica").start()
+    kfollowd.wait_ready()
+    two_pasts.fork(lambda version: kfollowd.number("version") >= version)
+    two_pasts.write("n")
+    asked = [requests_for_all(server) for server in two_pasts.apis.servers]
+    for _ in range(300 if soak else 20):
+        two_pasts.cut()
+        time.sleep(2 * rng.random())
+        two_pasts.assert_no_mix(kfollowd.dump())
+    two_pasts.writer.stop()
+    asked = [requests_for_all(server) - before for server, before in zip(two_pasts.apis.servers, asked)]
+    assert min(asked) > 3, asked
+    two_pasts.join()
+    agrees(kfollowd, two_pasts.first, MAPS)
+    two_pasts.assert_no_mix(kfollowd.dump())
+    assert kfollowd.number("rewritten") >= 1 and "prod/ghost" not in kfollowd.dump(), kfollowd.status
+    kfollowd.stop()
+    figure("kube_follow.two_pasts.requests_to_the_old_past", asked[1])
 
 
 def test_custom_resources_of_1_36_are_followed(make_apis, tmp_path):
