@@ -1,6 +1,9 @@
 /* src/core/batch.c: header, event table and bytes in one allocation.
  *
- *     | struct shared | struct batch_event x room | bytes |
+ *     | struct shared | struct batch_event x room | struct chains, if there are many events | bytes |
+ *
+ * A delete finds the put of its key (batch_put_before()) in a chain of puts: of all puts if there are few events, else
+ * of those whose keys have the same hash.
  */
 #include "core/batch.h"
 
@@ -8,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "base/hash.h"
 #include "base/sim.h"
 
 #define TAG_TYPE 0x08
@@ -15,11 +19,19 @@
 #define TAG_PREV 0x1a
 #define PREV_KV  3 /* field of Event */
 
+#define FEW 16 /* events with one chain */
+
+struct chains {
+    struct belfry_hash_key hash_key;
+    uint32_t n;        /* a power of two */
+    uint32_t newest[]; /* put of each, by the hash of its key; the place as in batch_event.put_before */
+};
+
 struct shared {
     struct batch batch; /* first: a pointer to it is a pointer to the allocation */
     atomic_size_t refs; /* release on unref, acquire before free: the last holder frees it after all other reads */
     uint32_t room;      /* events that fit */
-    uint32_t last_put;  /* as batch_event.puts_before */
+    uint32_t newest;    /* few events: as in struct chains */
     size_t data_bytes;
     size_t filled;
     uint8_t *data; /* what batch.data and batch.events show read-only */
@@ -97,16 +109,44 @@ static struct bare bare_event(const struct belfry_wire_event *event)
     return bare;
 }
 
+/* Where they are if there are many events, behind the events. */
+static struct chains *chains_of(struct shared *shared)
+{
+    static_assert(_Alignof(struct chains) <= _Alignof(struct shared), "they follow one another");
+    static_assert(sizeof(struct batch_event) % _Alignof(struct chains) == 0, "they follow one another");
+    return (struct chains *)(void *)&shared->events[shared->room];
+}
+
+/* About as many as there are events. */
+static uint32_t chains_for(uint32_t n_events)
+{
+    uint32_t n = 1;
+    while (n <= n_events / 2)
+        n *= 2;
+    return n;
+}
+
+static size_t chains_bytes(uint32_t n_events)
+{
+    return n_events > FEW ? sizeof(struct chains) + chains_for(n_events) * sizeof(uint32_t) : 0;
+}
+
 enum belfry_err batch_create(int64_t rev, enum batch_kind kind, uint32_t n_events, size_t data_bytes,
                              struct batch **out)
 {
     if (data_bytes > UINT32_MAX) /* offsets have 32 bits */
         return BELFRY_ERR_TOO_LARGE;
-    size_t head = sizeof(struct shared) + (size_t)n_events * sizeof(struct batch_event);
+    size_t head = sizeof(struct shared) + (size_t)n_events * sizeof(struct batch_event) + chains_bytes(n_events);
     struct shared *shared = malloc(head + data_bytes);
     if (shared == NULL)
         return BELFRY_ERR_NOMEM;
     *shared = (struct shared){.room = n_events, .data_bytes = data_bytes, .data = (uint8_t *)shared + head};
+    if (n_events > FEW) {
+        struct chains *chains = chains_of(shared);
+        memset(chains, 0, chains_bytes(n_events));
+        chains->hash_key = belfry_hash_key_draw();
+        chains->n = chains_for(n_events);
+    }
     atomic_init(&shared->refs, 1);
     shared->batch = (struct batch){
         .rev = rev, .kind = kind, .bytes = head + data_bytes, .data = shared->data, .events = shared->events};
@@ -132,12 +172,23 @@ static struct batch_event *take_event(struct shared *shared, size_t bytes, bool 
     if (shared->batch.n_events >= shared->room || bytes > shared->data_bytes - shared->filled)
         abort();
     struct batch_event *event = &shared->events[shared->batch.n_events++];
-    *event =
-        (struct batch_event){.at = (uint32_t)shared->filled, .is_delete = is_delete, .puts_before = shared->last_put};
+    *event = (struct batch_event){.at = (uint32_t)shared->filled, .is_delete = is_delete};
     shared->filled += bytes;
-    if (!is_delete)
-        shared->last_put = shared->batch.n_events & INT32_MAX;
     return event;
+}
+
+/* The newest event has its key. */
+static void chain_put(struct shared *shared, struct batch_event *event)
+{
+    uint32_t *newest = &shared->newest;
+    if (shared->room > FEW) {
+        struct chains *chains = chains_of(shared);
+        uint64_t hash = belfry_hash(chains->hash_key, batch_key(&shared->batch, event));
+        newest = &chains->newest[hash & (chains->n - 1)];
+    }
+    event->put_before = *newest & INT32_MAX;
+    if (!event->is_delete)
+        *newest = shared->batch.n_events;
 }
 
 static void put_prev(struct batch_event *event, uint8_t *to, struct belfry_bytes prev_kv)
@@ -175,6 +226,7 @@ void batch_add(struct batch *batch, const struct belfry_wire_event *event, struc
         place_key(place, event->kv.key, event->kv.raw, (size_t)(to - shared->data) - event->kv.raw.len);
     }
     put_prev(place, to, prev_kv);
+    chain_put(shared, place);
 }
 
 void batch_add_stored(struct batch *batch, struct belfry_bytes event, struct belfry_bytes prev_kv,
@@ -186,6 +238,7 @@ void batch_add_stored(struct batch *batch, struct belfry_bytes event, struct bel
     place->len = (uint32_t)event.len;
     place_key(place, key, event, place->at);
     put_prev(place, put_bytes(shared->data + place->at, event), prev_kv);
+    chain_put(shared, place);
 }
 
 void batch_set_slice(struct batch *batch, uint32_t first_sub, bool more)
@@ -240,7 +293,7 @@ const struct batch_event *batch_put_before(const struct batch *batch, const stru
 {
     if (!event->is_delete)
         return NULL;
-    for (uint32_t at = event->puts_before; at > 0; at = batch->events[at - 1].puts_before) {
+    for (uint32_t at = event->put_before; at > 0; at = batch->events[at - 1].put_before) {
         const struct batch_event *put = &batch->events[at - 1];
         if (belfry_bytes_equal(batch_key(batch, put), batch_key(batch, event)))
             return put;

@@ -31,8 +31,8 @@ struct batch_event {
     uint32_t len, prev_len;   /* prev_len 0: the key did not exist before, or its value is unknown */
     uint32_t key_at, key_len; /* key_at counts from the start of the batch's bytes too */
     uint32_t is_delete : 1;
-    uint32_t
-        puts_before : 31; /* the place of the newest put before it in this batch, counted from 1; 0: there is none */
+    uint32_t put_before : 31; /* the place of the newest put before it in this batch that can have its key, counted from
+                                 1; 0: there is none. From that put on to older ones */
 };
 
 struct batch {

@@ -1,15 +1,18 @@
 /* src/core/batch_test.c */
 #include "core/batch.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+#include "base/rng.h"
 #include "support/refuse.h"
 #include "wire/write.h"
 
@@ -157,6 +160,60 @@ static void delete_finds_the_put_of_its_key_in_the_same_revision(void **state)
             assert_int_equal(batch_prev_lost(batch, event), is_unsure);
         }
         batch_unref(batch);
+    }
+}
+
+/* Puts and deletes of any of `n_keys` keys. */
+static struct batch *batch_of_many(uint32_t n, uint32_t n_keys, struct belfry_rng *rng)
+{
+    uint8_t raw[64];
+    struct belfry_wire_event scanned;
+    struct batch *batch;
+    char key[sizeof("0123456789")];
+    struct belfry_wire_event gone = {.is_delete = true, .kv = kv_of("0123456789", "v", 7)};
+    write_event(raw, gone, &scanned); /* a put is not longer */
+    assert_int_equal(
+        batch_create(7, BATCH_EVENTS, n, n * batch_event_bytes(&scanned, (struct belfry_bytes){0}), &batch), BELFRY_OK);
+    for (uint32_t i = 0; i < n; i++) {
+        snprintf(key, sizeof(key), "%010" PRIu32, (uint32_t)belfry_rng_below(rng, n_keys));
+        struct belfry_wire_event event = {.kv = kv_of(key, "v", 7), .is_delete = belfry_rng_below(rng, 2) == 0};
+        write_event(raw, event, &scanned);
+        batch_add(batch, &scanned, (struct belfry_bytes){0});
+    }
+    return batch;
+}
+
+/* By looking at each put before it. */
+static const struct batch_event *put_before_slowly(const struct batch *batch, uint32_t event)
+{
+    const struct batch_event *of = &batch->events[event];
+    for (const struct batch_event *at = of; of->is_delete && at-- > batch->events;)
+        if (!at->is_delete && belfry_bytes_equal(batch_key(batch, at), batch_key(batch, of)))
+            return at;
+    return NULL;
+}
+
+static void puts_of_a_large_revision_are_found_without_looking_at_all_of_them(void **state)
+{
+    (void)state;
+    struct belfry_rng rng = {11};
+    static const uint32_t sizes[] = {1, 2, 15, 16, 17, 31, 32, 33, 1000, 5000};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        uint32_t n = sizes[i];
+        for (uint32_t n_keys = 1; n_keys <= 10 * n; n_keys *= 10) {
+            struct batch *batch = batch_of_many(n, n_keys, &rng);
+            uint64_t looked_at = 0;
+            for (uint32_t event = 0; event < n; event++) {
+                const struct batch_event *at = &batch->events[event], *put = batch_put_before(batch, at);
+                assert_ptr_equal(put, put_before_slowly(batch, event));
+                for (bool is_over = !at->is_delete; !is_over; is_over = at == NULL || at == put) {
+                    at = at->put_before > 0 ? &batch->events[at->put_before - 1] : NULL;
+                    looked_at++;
+                }
+            }
+            assert_true(n <= 100 || looked_at < 4 * (uint64_t)n);
+            batch_unref(batch);
+        }
     }
 }
 
@@ -377,6 +434,7 @@ int main(void)
         cmocka_unit_test(previous_value_follows_the_event),
         cmocka_unit_test(previous_value_is_lost_when_there_was_one_and_it_did_not_come),
         cmocka_unit_test(delete_finds_the_put_of_its_key_in_the_same_revision),
+        cmocka_unit_test(puts_of_a_large_revision_are_found_without_looking_at_all_of_them),
         cmocka_unit_test(prev_kv_at_the_end_of_an_event_is_cut_off),
         cmocka_unit_test(prev_kv_anywhere_in_an_event_is_left_out),
         cmocka_unit_test(event_without_a_key_has_an_empty_one),
