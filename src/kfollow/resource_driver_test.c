@@ -222,6 +222,48 @@ static void name_that_no_path_can_have_is_refused(void **state)
     assert_null(rig.driver);
 }
 
+/* ---- over HTTP/1.1, as all of this peer ---- */
+
+/* Answers all that comes until the resource is ready: probes at 51, watches with `shown`, lists with `page`. */
+static struct scriptpeer_conn *serve_until_ready(const char *shown, const char *page)
+{
+    struct scriptpeer_conn *conn, *watch = NULL;
+    char got[32];
+    uint64_t end_ms = belfry_clock_ms() + 4 * SOON_MS;
+    while (!now().is_ready && belfry_clock_ms() < end_ms) {
+        if ((conn = scriptpeer_asked(&bed.peer)) == NULL) {
+            turn();
+        } else if (is_watch(conn)) {
+            watch = conn;
+            scriptpeer_begin(conn, "200 OK", JSON);
+            scriptpeer_chunk(conn, shown);
+        } else if (scriptpeer_query(conn, "fieldSelector", got, sizeof(got))) {
+            answer_list(conn, list_of("51", ""));
+        } else {
+            answer_list(conn, page);
+        }
+    }
+    assert_true(now().is_ready);
+    return watch;
+}
+
+/* The connection of the list is closed, so its watch comes on another and proves nothing; the newest object is older
+ * than the list, so an audit must prove it; and the audit's watch has its connection for itself. */
+static void audit_lists_first_where_the_list_cannot_come_on_the_link_of_its_watch(void **state)
+{
+    (void)state;
+    assert_int_equal(open_driver(1), BELFRY_OK);
+    scriptpeer_answer(next_request(), "200 OK", "Connection: close\r\n" JSON,
+                      list_of("20", two(pod("a", "10"), pod("b", "11"))));
+    answer_list(next_request(), list_of("20", ""));
+    struct scriptpeer_conn *watch = serve_until_ready(deleted("b", "22"), list_of("25", pod("a", "10")));
+    drive_until(now().version == 22); /* the list lacked what the watch shows to be deleted */
+    assert_int_equal(now().stats.listings, 1);
+    assert_int_equal(now().stats.audits, 1);
+    scriptpeer_chunk(watch, added("c", "30"));
+    drive_until(now().version == 30);
+}
+
 /* ---- initial events ---- */
 
 static void server_that_can_sends_its_objects_first(void **state)
@@ -378,6 +420,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(object_without_a_version_ends_the_watch, setup, teardown),
         cmocka_unit_test_setup_teardown(refused_request_is_reported_and_sent_again, setup, teardown),
         cmocka_unit_test_setup_teardown(name_that_no_path_can_have_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(audit_lists_first_where_the_list_cannot_come_on_the_link_of_its_watch, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(server_that_can_sends_its_objects_first, setup, teardown),
         cmocka_unit_test_setup_teardown(server_that_refuses_initial_events_is_listed, setup, teardown),
         cmocka_unit_test_setup_teardown(questions_about_a_quiet_resource_share_a_list_of_versions, setup, teardown),

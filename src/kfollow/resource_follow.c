@@ -677,6 +677,8 @@ bool resource_next(struct resource_follow *follow, uint64_t now_ms, struct resou
 
 /* ---- the watch: proofs ---- */
 
+static void audit_agrees(struct resource_follow *f, uint64_t now_ms);
+
 void resource_on_opened(struct resource_follow *follow, uint64_t id, uint64_t link, uint64_t now_ms)
 {
     struct resource_follow *f = follow;
@@ -689,14 +691,16 @@ void resource_on_opened(struct resource_follow *follow, uint64_t id, uint64_t li
     f->opened_ms = now_ms;
     bool on_link = f->bond.link == link && now_ms - f->listed_ms <= RESOURCE_LINK_MS;
     if (f->bond.is_set && !on_link && !BELFRY_MUTANT(kube_link_ignored)) {
-        start_join(f, now_ms);
+        start_join(f, f->state == RESOURCE_AUDITING ? follow_retry_at(f, now_ms) : now_ms);
         return;
     }
     if (f->bond.is_set) {
         f->shown = f->from;
         f->stats.links++;
     }
-    if (f->state == RESOURCE_AUDITING && f->bond.is_set)
+    if (f->state == RESOURCE_AUDITING && f->bond.is_set && f->list_kind == LIST_AUDIT)
+        audit_agrees(f, now_ms); /* over HTTP/1.1, audit_complete() */
+    else if (f->state == RESOURCE_AUDITING && f->bond.is_set)
         follow_is_live(f); /* older_complete() */
     else if (f->state == RESOURCE_AUDITING)
         list_want(f, LIST_AUDIT, now_ms);
@@ -1194,18 +1198,9 @@ static void listing_checked(struct resource_follow *f, int64_t rv, uint64_t now_
     adopt(f, now_ms);
 }
 
-static void audit_complete(struct resource_follow *f, int64_t rv, uint64_t link, uint64_t now_ms)
+/* The list agrees with us, and the watch is of the same cache. */
+static void audit_agrees(struct resource_follow *f, uint64_t now_ms)
 {
-    bool on_link = f->watch.at == REQUEST_OPEN && (link == f->link || BELFRY_MUTANT(kube_link_ignored));
-    if (!on_link) {
-        start_join(f, follow_retry_at(f, now_ms));
-        return;
-    }
-    if (!resource_audit_end(&f->audit, rv, f->sum, &f->debt)) {
-        start_rewritten(f, now_ms, "a list at version %" PRId64 " contradicts the state at %" PRId64, rv,
-                        f->audit.head);
-        return;
-    }
     if (resource_debt_is_paid(&f->debt)) {
         audit_passed(f, now_ms);
         return;
@@ -1214,6 +1209,25 @@ static void audit_complete(struct resource_follow *f, int64_t rv, uint64_t link,
     f->debt_ms = now_ms + RESOURCE_DEBT_MS;
     f->is_listed = true;
     f->resume = f->is_held;
+}
+
+static void audit_complete(struct resource_follow *f, int64_t rv, uint64_t link, uint64_t now_ms)
+{
+    bool on_link = f->watch.at == REQUEST_OPEN && (link == f->link || BELFRY_MUTANT(kube_link_ignored));
+    bool is_alone = f->watch.at == REQUEST_OPEN && resource_link_place(f->link) == 0;
+    if (!on_link && !is_alone) {
+        start_join(f, follow_retry_at(f, now_ms));
+        return;
+    }
+    if (!resource_audit_end(&f->audit, rv, f->sum, &f->debt)) {
+        start_rewritten(f, now_ms, "a list at version %" PRId64 " contradicts the state at %" PRId64, rv,
+                        f->audit.head);
+        return;
+    }
+    if (on_link)
+        audit_agrees(f, now_ms);
+    else /* the watch has its connection for itself: it is opened anew, on that of the list */
+        watch_want(f, f->audit.head, (struct bond){.is_set = true, .link = link}, now_ms);
 }
 
 static bool sum_is(struct resource_sum a, struct resource_sum b)
