@@ -76,6 +76,7 @@ struct resource_follow {
     struct bond bond; /* it must be on this link */
     uint64_t link;    /* OPEN */
     uint64_t opened_ms;
+    uint64_t spoke_ms;   /* when it last brought anything */
     int64_t shown;       /* it has shown everything up to here, or is known to have our past up to here */
     bool is_initial;     /* LISTING: it sends all objects first; later it goes on as any watch */
     uint32_t no_initial; /* a bit for each server that cannot do that */
@@ -688,7 +689,7 @@ void resource_on_opened(struct resource_follow *follow, uint64_t id, uint64_t li
     f->watch.at = REQUEST_OPEN;
     f->link = link;
     heard(f, link, now_ms);
-    f->opened_ms = now_ms;
+    f->opened_ms = f->spoke_ms = now_ms;
     bool on_link = f->bond.link == link && now_ms - f->listed_ms <= RESOURCE_LINK_MS;
     if (f->bond.is_set && !on_link && !BELFRY_MUTANT(kube_link_ignored)) {
         start_join(f, f->state == RESOURCE_AUDITING ? follow_retry_at(f, now_ms) : now_ms);
@@ -916,6 +917,7 @@ bool resource_on_event(struct resource_follow *follow, uint64_t id, enum resourc
     if (!request_is(&f->watch, id))
         return true;
     heard(f, f->link, now_ms);
+    f->spoke_ms = now_ms;
     switch (f->state) {
     case RESOURCE_START:
         break;
@@ -961,6 +963,7 @@ bool resource_on_bookmark(struct resource_follow *follow, uint64_t id, int64_t r
     if (!request_is(&f->watch, id))
         return true;
     heard(f, f->link, now_ms);
+    f->spoke_ms = now_ms;
     f->stats.bookmarks++;
     switch (f->state) {
     case RESOURCE_START:
@@ -1447,7 +1450,7 @@ static void forgive_gap(struct resource_follow *f, uint64_t now_ms)
 {
     uint64_t due = f->tick_ms + RESOURCE_TICK_MS;
     uint64_t gap = now_ms > due + GAP_MS ? now_ms - due : 0;
-    uint64_t *since[] = {&f->heard_ms, &f->moved_ms, &f->opened_ms, &f->began_ms};
+    uint64_t *since[] = {&f->heard_ms, &f->moved_ms, &f->opened_ms, &f->spoke_ms, &f->began_ms};
     for (size_t i = 0; i < sizeof(since) / sizeof(since[0]); i++)
         *since[i] = belfry_min_time(*since[i] + gap, now_ms);
     if (f->asking_ms != 0)
@@ -1469,13 +1472,17 @@ static uint64_t server_silence(const struct resource_follow *f, uint64_t now_ms)
     return now_ms - (heard_ms > f->heard_ms ? heard_ms : f->heard_ms);
 }
 
-/* A server that wants a connection to end (GOAWAY) lets its watches go on, and takes no request on it any more. Then
- * nothing shows that it is still there, so the watch moves to another connection. One probe may stray because the
- * connection is full. */
-static bool is_left_behind(const struct resource_follow *f)
+/* Nothing can show that the server of the watch is there, so the watch moves to another connection.
+ * HTTP/1.1: requests go elsewhere, perhaps to another server of a balancer; bookmarks come every minute.
+ * HTTP/2: a server that wants a connection to end (GOAWAY) lets its watches go on, and takes no request on it any more.
+ * One probe may stray because the connection is full. */
+static bool is_left_behind(const struct resource_follow *f, uint64_t now_ms)
 {
-    return f->state == RESOURCE_LIVE && f->watch.at == REQUEST_OPEN &&
-           resource_beat(f->opts.pulse, f->server, f->link)->n_astray >= 2 && !BELFRY_MUTANT(kube_stays_on_left_link);
+    if (f->state != RESOURCE_LIVE || f->watch.at != REQUEST_OPEN)
+        return false;
+    if (resource_link_place(f->link) == 0)
+        return now_ms - f->spoke_ms >= RESOURCE_MUTE_MS;
+    return resource_beat(f->opts.pulse, f->server, f->link)->n_astray >= 2 && !BELFRY_MUTANT(kube_stays_on_left_link);
 }
 
 /* Nobody else asks the server now, or our own watch was silent for long. */
@@ -1507,7 +1514,7 @@ static void judge_silence(struct resource_follow *f, uint64_t now_ms)
     bool lags = f->state == RESOURCE_JOINING && !f->is_stale && is_open_for(f, RESOURCE_LAG_MS, now_ms);
     if (lags) {
         server_lags(f, now_ms);
-    } else if (is_left_behind(f)) {
+    } else if (is_left_behind(f, now_ms)) {
         start_join(f, now_ms);
     } else if (is_dead && !BELFRY_MUTANT(kube_waits_forever)) {
         f->dead |= UINT32_C(1) << f->server;

@@ -62,7 +62,8 @@
  * after a watch that lasted it puts nothing off.
  *
  * A server may want a connection to end (GOAWAY): its watches go on there, and requests go elsewhere. When two answers
- * in a row came on another link, nothing can show that the watch's server is there, and a new watch is opened.
+ * in a row came on another link, nothing can show that the watch's server is there, and a new watch is opened. Over
+ * HTTP/1.1 every answer comes on another link; there a watch is opened anew after RESOURCE_MUTE_MS without a bookmark.
  *
  * Fresh: on request it is proven that we have everything that etcd has (resource_freshness.h), while LIVE.
  *
@@ -97,7 +98,8 @@
 #define RESOURCE_LIST_MS      15000 /* the next server is asked if a list is silent for this long */
 #define RESOURCE_LINK_MS      2000  /* a link proves nothing after this long */
 #define RESOURCE_WATCH_S      1800  /* watches last this long to twice this long */
-#define RESOURCE_SHORT_MS     1000  /* a watch that ends sooner has not worked */
+#define RESOURCE_MUTE_MS      150000 /* over HTTP/1.1, a watch that brings nothing for this long is opened anew */
+#define RESOURCE_SHORT_MS     1000   /* a watch that ends sooner has not worked */
 #define RESOURCE_PACE_MS      500 /* after short watches a follower asks a server for a watch at most this often ... */
 #define RESOURCE_PACE_ALL_MS  50  /* ... and all followers together this often; the first retry of each is free */
 #define RESOURCE_RETRY_MS     200 /* the first wait before a request is sent again; up to RESOURCE_RETRY_MAX_MS */

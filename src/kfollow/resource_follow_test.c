@@ -1204,6 +1204,29 @@ static void watch_leaves_a_connection_that_takes_no_requests(void **state)
     assert_true(resource_ready(bed.follow));
 }
 
+/* HTTP/1.1, perhaps behind a balancer: probes show that some server is there, and bookmarks that the watch's is. */
+static void watch_over_http1_that_says_nothing_is_opened_anew(void **state)
+{
+    (void)state;
+    begin(1);
+    item("ns/a", "u1", 20);
+    list_ends(&bed.list.id, 20, 8);
+    list_ends(&bed.probe.id, 20, 8);
+    open_watch(8);
+    assert_true(resource_ready(bed.follow));
+    uint64_t was = bed.watch.id, spoke_ms = bed.now;
+    for (unsigned i = 0; i < 10 * RESOURCE_MUTE_MS / RESOURCE_TICK_MS && bed.watch.id == was; i++) {
+        wait_ms(RESOURCE_TICK_MS);
+        assert_false(resource_stale(bed.follow));
+        if (bed.probe.id != 0)
+            list_ends(&bed.probe.id, 20, 10);
+        if (i == 100 && bookmark(20))
+            spoke_ms = bed.now;
+    }
+    assert_true(bed.watch.id != 0 && bed.watch.id != was);
+    assert_in_range(bed.now - spoke_ms, RESOURCE_MUTE_MS, RESOURCE_MUTE_MS + RESOURCE_TICK_MS);
+}
+
 /* What one follower finds out of a connection, the others that are on it know: they take turns to ask. */
 static void watch_leaves_a_connection_from_which_other_probes_strayed(void **state)
 {
@@ -1588,6 +1611,7 @@ int main(void)
         cmocka_unit_test_teardown(restarted_server_is_asked_down_to_a_list_without_delay, teardown),
         cmocka_unit_test_teardown(server_that_contradicts_itself_is_asked_at_a_pace, teardown),
         cmocka_unit_test_teardown(watch_leaves_a_connection_that_takes_no_requests, teardown),
+        cmocka_unit_test_teardown(watch_over_http1_that_says_nothing_is_opened_anew, teardown),
         cmocka_unit_test_teardown(watch_leaves_a_connection_from_which_other_probes_strayed, teardown),
         cmocka_unit_test_teardown(list_of_our_version_that_no_cache_has_is_judged_by_etcd, teardown),
         cmocka_unit_test_teardown(list_of_our_version_that_no_cache_has_may_be_had_from_our_changes, teardown),

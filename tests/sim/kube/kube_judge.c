@@ -10,7 +10,7 @@
 #include "sim/trace.h"
 #include "sim/verdict.h"
 
-#define ON_WAY_MS 500 /* an answer of etcd may be this old when it is used */
+#define ON_WAY_MS 700 /* an answer of etcd may be this old when it is used: 200 ms on its way, then a step of 400 */
 
 void kube_judge_attach(struct kube_judge *judge, struct evlog *evlog, struct store *store)
 {

@@ -245,16 +245,20 @@ void kube_servers_break_link(struct kube_servers *s, unsigned server, uint64_t n
             link_end(s, &s->links[i], now_ms);
 }
 
+static bool link_is_used(const struct kube_servers *s, const struct kube_link *link)
+{
+    for (unsigned i = 0; i < KUBE_CALLS; i++)
+        if (s->calls[i].kind != KUBE_NO_CALL && s->calls[i].link == link->number)
+            return true;
+    return false;
+}
+
 /* One that is left ends with the last request on it. */
 static void end_left_links(struct kube_servers *s)
 {
-    for (unsigned i = 0; i < KUBE_LINKS; i++) {
-        bool is_used = !s->links[i].is_left;
-        for (unsigned n = 0; n < KUBE_CALLS; n++)
-            is_used = is_used || (s->calls[n].kind != KUBE_NO_CALL && s->calls[n].link == s->links[i].number);
-        if (!is_used)
+    for (unsigned i = 0; i < KUBE_LINKS; i++)
+        if (s->links[i].is_left && !link_is_used(s, &s->links[i]))
             s->links[i] = (struct kube_link){0};
-    }
 }
 
 /* Over which connection a request goes. When all places are taken, one that is there has to do. */
@@ -265,7 +269,8 @@ static struct kube_link *link_for(struct kube_servers *s, const struct resource_
     end_left_links(s);
     for (unsigned i = 0; i < KUBE_LINKS; i++) {
         struct kube_link *link = &s->links[i];
-        bool leads = link->number != 0 && !link->is_left && (s->is_balanced || link->server == action->server);
+        bool is_free = link->number != 0 && !link->is_left && !(s->is_http1 && link_is_used(s, link));
+        bool leads = is_free && (s->is_balanced || link->server == action->server);
         if (leads && link->number == action->link && below(s, 8) != 0) /* it may be full */
             return link;
         if (leads)
@@ -279,7 +284,7 @@ static struct kube_link *link_for(struct kube_servers *s, const struct resource_
         free_place = &s->links[below(s, KUBE_LINKS)];
         link_end(s, free_place, s->now_ms);
     }
-    *free_place = (struct kube_link){.number = 2 * ++s->numbers + 1,
+    *free_place = (struct kube_link){.number = 2 * ++s->numbers + !s->is_http1,
                                      .server = s->is_balanced ? (unsigned)below(s, s->n) : action->server};
     return free_place;
 }
@@ -329,6 +334,7 @@ static void break_read(struct kube_servers *s, struct kube_call *call, uint64_t 
 void kube_servers_restored(struct kube_servers *s, uint64_t now_ms)
 {
     s->restored_ms = now_ms;
+    TRACE("kube", "etcd restored at %lld", (long long)kube_history_now(s->history)->revision);
     for (unsigned i = 0; i < s->n; i++) {
         each_call_of(s, i, break_read, now_ms); /* etcd was away */
         s->servers[i].anew_ms = now_ms + 1 + below(s, 4000);
@@ -376,6 +382,8 @@ void kube_servers_init(struct kube_servers *s, struct kube_history *history, str
     *s = (struct kube_servers){.history = history, .rng = rng, .n = n};
     bool has_progress = below(s, 2) == 0;
     s->is_balanced = n > 1 && below(s, 3) == 0;
+    s->is_http1 = below(s, 8) == 0;
+    COVER_BY(kube_http1, s->is_http1);
     COVER_BY(kube_balanced, s->is_balanced);
     for (unsigned i = 0; i < n; i++) {
         s->servers[i].is_up = true;

@@ -20,7 +20,7 @@
 #define KUBE_SERVERS 3
 #define KUBE_CALLS   8
 #define KUBE_WINDOW  12 /* changes that a cache keeps */
-#define KUBE_LINKS   6  /* connections at a time */
+#define KUBE_LINKS   8  /* connections at a time */
 #define KUBE_SHORTS  3
 
 enum kube_message_kind { KUBE_OPENED, KUBE_EVENT, KUBE_BOOKMARK, KUBE_INITIAL_END, KUBE_ITEM, KUBE_LISTED, KUBE_END };
@@ -87,6 +87,7 @@ struct kube_servers {
     struct belfry_rng *rng;
     struct kube_server servers[KUBE_SERVERS];
     unsigned n;
+    bool is_http1;    /* a connection has one request at a time; its number is even */
     bool is_balanced; /* the client sees one address for all of them */
     bool is_silent;   /* watches send no bookmarks */
     struct kube_link links[KUBE_LINKS];

@@ -161,7 +161,13 @@ static void note_audit(struct kube_world *w)
             w->judge.audited = w->history.pasts[i].revision;
 }
 
-/* While a watch is open, only what comes on its connection. */
+/* Only what comes on its connection; over HTTP/1.1, where nothing else can come there, on any to its address. */
+static bool is_life_of(const struct kube_world *w, const struct kube_call *watch, uint64_t link, unsigned server)
+{
+    bool is_same_address = w->servers.is_balanced || server == watch->server;
+    return link == watch->link || (w->servers.is_http1 && is_same_address);
+}
+
 static bool shows_life(const struct kube_world *w, const struct kube_call *call, const struct kube_message *message)
 {
     if (message->kind == KUBE_END && message->end != RESOURCE_EXPIRED)
@@ -169,7 +175,7 @@ static bool shows_life(const struct kube_world *w, const struct kube_call *call,
     for (unsigned i = 0; i < KUBE_CALLS; i++) {
         const struct kube_call *watch = &w->servers.calls[i];
         if (watch->kind == KUBE_WATCH && watch->opened_ms != 0)
-            return call->link == watch->link;
+            return is_life_of(w, watch, call->link, call->server);
     }
     return true;
 }
@@ -238,7 +244,7 @@ static void pulse_step(struct kube_world *w)
     beat->sent_ms = beat->heard_ms = w->now_ms;
     for (unsigned i = 0; i < KUBE_CALLS && resource_ready(w->follow); i++) {
         const struct kube_call *watch = &w->servers.calls[i];
-        if (watch->kind == KUBE_WATCH && watch->opened_ms != 0 && watch->link == link->number)
+        if (watch->kind == KUBE_WATCH && watch->opened_ms != 0 && is_life_of(w, watch, link->number, link->server))
             w->servers.delivered_ms = w->now_ms;
     }
     COVER(kube_pulse);
@@ -279,7 +285,6 @@ static void restore(struct kube_world *w)
     w->judge.may_rewrite = true;
     kube_servers_restored(&w->servers, w->now_ms);
     COVER(kube_restored);
-    TRACE("kube", "etcd restored at %lld", (long long)kube_history_now(&w->history)->revision);
     if (one_in(w, 2)) /* the new past soon has the versions of the old one */
         for (uint64_t i = below(w, 40); i > 0; i--)
             kube_history_write(&w->history, &w->rng);
@@ -418,7 +423,6 @@ static bool restore_behind_changes(struct kube_world *w)
     w->judge.may_rewrite = true;
     kube_servers_restored(&w->servers, w->now_ms);
     COVER(kube_restored_behind_changes);
-    TRACE("kube", "etcd restored at %lld, behind all objects", (long long)kube_history_now(&w->history)->revision);
     return true;
 }
 
