@@ -53,7 +53,8 @@ struct belfry_txn;   /* a transaction under construction */
  *                       command-timeout 5s       for one call, including all retries
  *                       keepalive-time  10s      send a ping this often while a watch or call is open; at least 10s
  *                       keepalive-timeout 5s     without an answer in this time, change to another endpoint
- *                       hasleader       true     change to another endpoint when the member has no leader
+ *                       hasleader       true     leave a member that has no leader; false: stay. Serializable gets and
+ *                                                transactions never need one
  *                       max-message     512MiB   at least 4MiB. A fragmented revision over this size ends its watch; a
  *                                                message over it (without "fragment") ends all watches of the session
  *   for a watch         rev             0        the first revision to watch; 0: changes from now on

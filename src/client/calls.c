@@ -264,7 +264,7 @@ static enum belfry_err submit(struct belfry_call *call, struct belfry_carrier *c
     const char *token = call == calls->login ? NULL : belfry_auth_token(calls->opts.auth);
     if (token != NULL)
         metadata[n++] = (struct belfry_http_field){belfry_bytes_str("token"), belfry_bytes_str(token)};
-    if (calls->opts.hasleader && call->kind != BELFRY_CALL_LOCAL)
+    if (calls->opts.hasleader && call->kind != BELFRY_CALL_LOCAL) /* a member without a leader would refuse it */
         metadata[n++] = (struct belfry_http_field){belfry_bytes_str("hasleader"), belfry_bytes_str("true")};
     struct belfry_grpc_call_opts opts = {
         .path = call->path, .metadata = metadata, .n_metadata = n, .deadline_ms = try_until(call, now_ms)};

@@ -28,7 +28,7 @@ struct belfry_call;
 enum belfry_call_kind {
     BELFRY_CALL_READ,   /* may be repeated */
     BELFRY_CALL_WRITE,  /* must not be repeated */
-    BELFRY_CALL_LOCAL,  /* a read of this one member, with or without a leader */
+    BELFRY_CALL_LOCAL,  /* a read of this one member, with or without a leader: sent without `hasleader` */
     BELFRY_CALL_STREAM, /* a read over a bidirectional stream: done with the first message */
 };
 

@@ -150,10 +150,12 @@ int belfry_del(struct belfry *b, struct belfry_range range, const struct belfry_
 int belfry_txn_commit(struct belfry *b, const struct belfry_txn *txn, const struct belfry_opts *opts,
                       belfry_reply_fn fn, void *user, struct belfry_call **out)
 {
-    static const struct method method = {BELFRY_PATH_TXN, BELFRY_CALL_WRITE, BELFRY_REPLY_TXN, 0};
+    struct method method = {BELFRY_PATH_TXN, BELFRY_CALL_WRITE, BELFRY_REPLY_TXN, 0};
     struct caller c = {b, opts, fn, user, out};
     struct belfry_bytes request;
     enum belfry_err err = belfry_txn_request(txn, &request);
+    if (err == BELFRY_OK && !belfry_txn_needs_leader(txn))
+        method.call = BELFRY_CALL_LOCAL;
     return err == BELFRY_OK ? start(&c, &method, request) : belfry_why_note(b, err, belfry_txn_why(txn));
 }
 

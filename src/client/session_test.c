@@ -339,6 +339,35 @@ static void calls_are_answered(void **state)
     assert_int_equal(fake_n_conns(bed.fakes[0]), 1);
 }
 
+/* A member without a leader refuses every call with hasleader, and a read that may be old needs no leader. */
+static void serializable_reads_are_sent_without_hasleader(void **state)
+{
+    static const struct {
+        const char *serializable; /* of both gets */
+        bool puts;
+        size_t n_hasleader; /* of the get and the transaction */
+    } rows[] = {{"true", false, 0}, {"true", true, 1}, {"false", false, 2}};
+    (void)state;
+    make_members(1);
+    open_session(NULL);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct got range = {0}, txn = {0};
+        struct belfry_opts *opts = OPTS("serializable", rows[i].serializable);
+        bed.store.n_hasleader = 0;
+        struct belfry_txn *t = belfry_txn_create();
+        belfry_txn_if_mod_rev(t, str("x"), '=', 0);
+        belfry_txn_get_with(t, BELFRY_THEN, belfry_key("a/1"), opts);
+        if (rows[i].puts)
+            belfry_txn_put(t, BELFRY_ELSE, str("x"), str("y"), 0);
+        get("a/", opts, &range);
+        assert_int_equal(belfry_txn_commit(bed.b, t, NULL, on_reply, &txn, NULL), BELFRY_OK);
+        belfry_txn_free(t);
+        drive_until(range.n + txn.n == 2, SOON_MS);
+        assert_int_equal(range.err + txn.err, 0);
+        assert_int_equal(bed.store.n_hasleader, rows[i].n_hasleader);
+    }
+}
+
 static void arguments_that_make_no_sense_are_refused(void **state)
 {
     struct belfry *b;
@@ -1825,6 +1854,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(calls_are_answered),
+        TEST(serializable_reads_are_sent_without_hasleader),
         TEST(arguments_that_make_no_sense_are_refused),
         TEST(why_says_what_was_wrong_with_the_last_call_that_failed),
         TEST(a_call_may_be_cancelled_at_any_time),

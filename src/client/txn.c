@@ -21,6 +21,7 @@ struct belfry_txn {
     struct belfry_buf bytes;
     enum belfry_err err; /* the first error */
     const char *why;     /* its details; NULL: none */
+    bool needs_leader;   /* a step writes, or reads what is newest */
 };
 
 struct belfry_txn *belfry_txn_create(void)
@@ -46,6 +47,11 @@ enum belfry_err belfry_txn_request(const struct belfry_txn *txn, struct belfry_b
     if (txn->err == BELFRY_OK)
         *out = belfry_buf_bytes(&txn->bytes);
     return txn->err;
+}
+
+bool belfry_txn_needs_leader(const struct belfry_txn *txn)
+{
+    return txn->needs_leader;
 }
 
 const char *belfry_txn_why(const struct belfry_txn *txn)
@@ -176,6 +182,7 @@ static void append_step(struct belfry_txn *txn, enum belfry_branch branch, enum 
         if (len > 0)
             end = mempcpy(end, request->data + request->start, len);
         belfry_buf_grown(&txn->bytes, (size_t)(end - to));
+        txn->needs_leader = txn->needs_leader || op != OP_RANGE;
     }
     txn->err = err;
     belfry_buf_fini(request);
@@ -236,6 +243,7 @@ void belfry_txn_get_with(struct belfry_txn *txn, enum belfry_branch branch, stru
     if (err == BELFRY_OK)
         err = belfry_request_range(&request, wire, opts);
     append_step(txn, branch, OP_RANGE, err, &request);
+    txn->needs_leader = txn->needs_leader || belfry_opts_number(opts, BELFRY_OPT_SERIALIZABLE) == 0;
     free(wire);
 }
 

@@ -720,6 +720,8 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
         s->is_watch = strstr(s->path, "Watch/Watch") != NULL;
     } else if (name_len == 5 && memcmp(name, "token", 5) == 0) {
         snprintf(s->token, sizeof(s->token), "%.*s", (int)value_len, (const char *)value);
+    } else if (name_len == 9 && memcmp(name, "hasleader", 9) == 0) {
+        ((struct conn *)user)->fake->store->n_hasleader++;
     }
     return 0;
 }

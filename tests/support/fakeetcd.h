@@ -39,6 +39,7 @@ struct fake_store {
     struct fake_change changes[FAKE_CHANGES];
     size_t n_changes;
     size_t n_serializable;                 /* Ranges that were asked so */
+    size_t n_hasleader;                    /* requests with this metadata */
     const char *password;                  /* NULL: authentication is off */
     unsigned n_tokens;                     /* given out; only the newest is good */
     bool refuse_tokens;                    /* the next use of a token is refused, once */
