@@ -7,7 +7,7 @@
 #                               was skipped, and figures that tests print, are shown also when all is well
 #   suite_beside NAME COMMAND.. a suite in the background, beside the steps that follow; it counts into a tally of its own
 #   meet_suites                 waits for those, shows what they said, and counts them
-#   build_preset PRESET [TARGET..] configures and builds with warnings as errors, to the last error; all, or these targets
+#   build_preset PRESET         configures and builds with warnings as errors, to the last error
 #   test_preset PRESET [WRAP..] runs the unit suites and counts them; WRAP is a command to run CTest under
 #   steps_end                   prints "N passed, N failed" as the last line; false when anything failed. What failed is named
 #                               before it, for whoever sees the end only. Tests that need servers built outside this tree, and
@@ -98,9 +98,7 @@ meet_suites() {
 }
 
 build_preset() {
-    local preset=$1
-    shift
-    cmake --preset "$preset" -DBELFRY_WERROR=ON && cmake --build --preset "$preset" ${1:+--target "$@"} -- -k 0
+    cmake --preset "$1" -DBELFRY_WERROR=ON && cmake --build --preset "$1" -- -k 0
 }
 
 test_preset() {
