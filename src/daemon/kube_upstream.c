@@ -83,10 +83,12 @@ static enum belfry_err add_servers(struct kube_upstream *upstream, const struct 
 static enum belfry_err check_credential(const struct belfry_kubeconfig *config, char *why, size_t len)
 {
     if (config->cert_file != NULL || config->cert_pem != NULL) {
-        snprintf(why, len,
-                 "the tier's credential is a client certificate, which would count for relayed requests too. Make a "
-                 "token for it: kubectl create serviceaccount belfry; kubectl create token belfry --duration 24h "
-                 ">token; and give --upstream-kube URL --upstream-cacert FILE --upstream-token-file token");
+        snprintf(
+            why, len,
+            "the tier's credential is a client certificate, which would count for relayed requests too. Make a "
+            "token for it: kubectl create serviceaccount belfry; kubectl create token belfry --duration 24h "
+            ">token; and give --upstream-kube URL --upstream-cacert FILE --upstream-token-file token; it needs the "
+            "rights in packaging/kubernetes/overlays/kube/rbac.yaml");
         return BELFRY_ERR_INVALID;
     }
     if (config->token == NULL && config->token_file == NULL) {

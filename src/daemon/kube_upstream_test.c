@@ -16,7 +16,7 @@
 
 static char token_path[] = "/tmp/belfry-token-XXXXXX", config_path[] = "/tmp/belfry-kubeconfig-XXXXXX";
 static struct kube_upstream upstream;
-static char why[256];
+static char why[512];
 
 static void write_text(const char *path, const char *text)
 {
@@ -83,6 +83,7 @@ static void a_client_certificate_is_refused(void **state)
                             "\"client-certificate\":\"/c.pem\",\"client-key\":\"/c.key\"}}],"
                             "\"contexts\":[{\"name\":\"c\",\"context\":{\"cluster\":\"c\",\"user\":\"u\"}}]}");
     expect_wrong(config_path, NULL, "kubectl create token belfry");
+    expect_wrong(config_path, NULL, "it needs the rights in packaging/kubernetes/overlays/kube/rbac.yaml");
 }
 
 static void a_tier_without_a_token_is_refused(void **state)
