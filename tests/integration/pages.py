@@ -75,6 +75,17 @@ def blocks(text):
     return found
 
 
+def commands(text):
+    """[(command, the lines that it prints, whether it must fail)]: of a page whose test runs each command by itself."""
+    found = []
+    for block in blocks(text):
+        if block.is_run():
+            lines = block.text.replace("\\\n", " ").splitlines()
+            found += [(line, [], False) for line in lines[:-1]]
+            found.append((lines[-1], block.printed or [], block.remark == "fails"))
+    return found
+
+
 def shape(line):
     """Words, with numbers as 0: times, ports, revisions and column widths differ from run to run."""
     return re.sub(r"\d+(?:[.,]\d+)*(?:-dev)?", "0", line).split()

@@ -1,8 +1,8 @@
 """docs/kubernetes.md, "From an empty etcd": its commands are run as they stand there, and must print what stands there."""
 import os
-import re
 import shlex
 
+import pages
 import procs
 from client import binary
 from kube_clients import Lines, kubectl_path
@@ -14,13 +14,7 @@ def steps():
     """(command, the lines printed under it); what stands behind a # is of another window."""
     with open(os.path.join(ROOT, "docs", "kubernetes.md")) as f:
         text = f.read().split("## From an empty etcd")[1].split("\n## ")[0]
-    found = []
-    for line in re.findall(r"^    (.*)$", text, re.M):
-        if line.startswith("$ "):
-            found.append((line[2:], []))
-        else:
-            found[-1][1].append(line)
-    return found
+    return [(command, printed) for command, printed, _ in pages.commands(text)]
 
 
 class Shell:

@@ -1,10 +1,11 @@
-"""docs/security.md: the commands of each set-up are run as they stand there. A line under a command is what it prints; one with ! is
-a part of what it says when it fails; a command behind a # is a server of somebody else, which is started, too."""
+"""docs/security.md: the commands of each set-up are run as they stand there; pages.py says what its blocks mean. A command behind a # is
+a server that the reader has already; it is started, too."""
 import os
 import re
 import shlex
 import subprocess
 
+import pages
 import procs
 import pytest
 from client import binary
@@ -18,16 +19,10 @@ PORTS = ("2379", "23790")
 
 
 def steps(title):
-    """(command, the lines under it)"""
+    """(command, what it prints, whether it must fail)"""
     with open(os.path.join(ROOT, "docs", "security.md")) as f:
         text = f.read().split(f"### Set-up: {title}\n")[1].split("\n## ")[0].split("\n### ")[0]
-    found = []
-    for line in re.findall(r"^    (.*)$", text, re.M):
-        if line.startswith(("$ ", "# ")):
-            found.append((line[2:], []))
-        else:
-            found[-1][1].append(line)
-    return found
+    return [(command.removeprefix("# "), printed, fails) for command, printed, fails in pages.commands(text)]
 
 
 class Shell:
@@ -69,12 +64,11 @@ class Shell:
         ready = ["curl", "-sf", f"http://127.0.0.1:{self.admin}/readyz"]
         procs.wait_until(lambda: procs.run(ready, check=False).returncode == 0, 30, 0.2, self.log)
 
-    def run(self, command, printed):
+    def run(self, command, printed, fails):
         done = procs.run(["bash", "-c", self.moved(command)], env=self.env, cwd=self.folder, timeout=60, check=False)
         out, err = done.stdout.decode(), done.stderr.decode()
-        fault = [line[2:] for line in printed if line.startswith("! ")]
-        if fault:
-            assert done.returncode != 0 and fault[0] in out + err, f"{command}: {done.returncode} {out} {err}"
+        if fails:
+            assert done.returncode != 0 and printed[0] in out + err, f"{command}: {done.returncode} {out} {err}"
         else:
             assert done.returncode == 0, f"{command}: {done.returncode} {out} {err}"
             assert not printed or out.splitlines() == printed, f"{command}: {out}"
@@ -83,7 +77,7 @@ class Shell:
 @pytest.mark.parametrize("titles", SETUPS.values(), ids=SETUPS)
 def test_set_up_does_what_the_page_says(tmp_path, titles):
     shell, ran = Shell(tmp_path), []
-    for command, printed in (step for title in titles for step in steps(title)):
+    for command, printed, fails in (step for title in titles for step in steps(title)):
         words = shlex.split(command)
         ran.append(words[0])
         if words[0] == "etcd":
@@ -91,5 +85,5 @@ def test_set_up_does_what_the_page_says(tmp_path, titles):
         elif words[0] == "belfryd" and words[-1] == "&":
             shell.belfryd(command)
         else:
-            shell.run(command, printed)
+            shell.run(command, printed, fails)
     assert "etcd" in ran and "belfryd" in ran and ran.count("etcdctl") >= 3
