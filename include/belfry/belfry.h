@@ -33,7 +33,7 @@ extern "C" {
 #endif
 
 struct belfry;       /* a session */
-struct belfry_watch; /* one range, watched or followed through any fault */
+struct belfry_watch; /* one range, watched or followed through faults of servers and connections */
 struct belfry_call;  /* one request in progress */
 struct belfry_opts;  /* a set of options; belfry_opts_set() lists them */
 struct belfry_txn;   /* a transaction under construction */
@@ -241,7 +241,8 @@ enum belfry_next {
 typedef enum belfry_next (*belfry_batch_fn)(struct belfry_watch *w, const struct belfry_batch *batch, void *user);
 
 /* Watches `range`: every change from revision "rev" on, or from now on. Each revision comes complete, in order and
- * once, through any fault. The watch ends (BELFRY_END) only for faults that the session cannot repair:
+ * once, through faults of servers and connections. The watch ends (BELFRY_END) only for faults that the session cannot
+ * repair:
  *     BELFRY_ERR_COMPACTED    the next revision is gone from history (.compact_rev): read the state, or use a follow
  *     BELFRY_ERR_REWOUND      the cluster was restored from an older backup: likewise
  *     BELFRY_ERR_CLUSTER      every endpoint now belongs to another cluster

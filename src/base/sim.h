@@ -92,7 +92,7 @@
     X(rights_kind_ignored, "a token has the rights of a user whose name it spells")                                    \
     X(rights_renewed_early, "rights are renewed after a fifth of a period, time and again")                            \
     X(auth_on_for_new_alone, "auth that is found on does not pause watches that run")                                  \
-    X(auth_off_for_ever, "auth that was found off is believed to be off for ever")                                     \
+    X(auth_off_for_ever, "the answer that auth is off is used for ever")                                               \
     X(kube_no_overlap, "a resource is followed again from its version, without a proof of its past")                   \
     X(kube_overlap_unchecked, "the overlap of a resource is not compared")                                             \
     X(kube_audit_unchecked, "items of an audit that contradict the state are accepted")                                \
@@ -102,7 +102,7 @@
     X(kube_lag_is_another_past, "a bookmark behind our version is another past")                                       \
     X(kube_link_ignored, "a watch continues a list or an audit of another connection")                                 \
     X(kube_gap_ignored, "the newest object of a list proves the versions after it, too")                               \
-    X(kube_same_version_spares, "a list at our version that lacks an object of ours cuts nobody")                      \
+    X(kube_same_version_spares, "a list at our version that lacks an object of ours cuts no watcher")                  \
     X(kube_end_proves, "a watch that the server ended is continued without a proof")                                   \
     X(kube_ends_unpaced, "a server that ends every watch is asked again immediately")                                  \
     X(kube_expired_lists_at_once, "410 of one server lists anew, without asking the others")                           \
@@ -114,7 +114,7 @@
     X(kube_waits_forever, "a silent server is waited for")                                                             \
     X(kube_listing_waits, "a list of our version is waited for, although no cache may ever have it")                   \
     X(kube_stays_on_left_link, "a watch stays on a connection that takes no requests any more")                        \
-    X(kube_older_unequal, "a cache that is behind us is believed although it has other objects")                       \
+    X(kube_older_unequal, "a cache that is behind us is used although it has other objects")                           \
     X(kube_older_from_head, "the watch of a cache that is behind us begins at our version")                            \
     X(kube_pulse_of_any, "what is heard of any server shows that the server of a watch is there")                      \
     X(kube_life_on_any_link, "an answer on another connection than the watch's counts as a sign of life")              \

@@ -99,7 +99,7 @@ const struct belfry_opt_command command_rows[N_COMMANDS] = {
             .words = "grant|revoke|timetolive|list|keep-alive",
             .min_args = 1,
             .max_args = 2,
-            .summary = "grant, revoke, timetolive, list and keep-alive",
+            .summary = "create, end, show, list or renew leases",
             .notes = "lease grant TTL        create a lease of TTL seconds\n"
                      "lease revoke ID        end it and delete its keys\n"
                      "lease timetolive ID    print its remaining time; --keys: and its keys\n"
@@ -180,7 +180,7 @@ const struct belfry_opt_command command_rows[N_COMMANDS] = {
                      "the process is alive or, with --ready, ready for clients. Prints \"alive\",\n"
                      "\"ready\", or \"not ready\" with the reasons. With --wait it retries until the answer\n"
                      "is yes or the time is over, and prints the last answer. Exit code 0 for yes, 1 for\n"
-                     "no and for no answer within --command-timeout.",
+                     "no and for no answer within --command-timeout. Always 0 or 1, or 2 for wrong usage.",
             .example = "belfryctl health\n"
                        "belfryctl health --ready --wait 30s\n"
                        "belfryctl health --ready --command-timeout 1s\n"
@@ -203,8 +203,8 @@ const struct belfry_opt_command command_rows[N_COMMANDS] = {
                 "answer? disk, upstream, replica, lag (of each level of the tree), clock, descriptors, pools, auth\n"
                 "and ready: what the tier says of itself. scope, identity and rights: what a client with these\n"
                 "credentials is answered. advertise: do clients that sync their endpoints stay with the tier?\n"
-                "members and versions: does each member of upstream answer, how soon, and what is known against its\n"
-                "version? write: a new key on its way through the tier to etcd, and as an event back down all\n"
+                "members and versions: does each member of upstream answer, how fast, and does its version have\n"
+                "known bugs? write: a new key on its way through the tier to etcd, and as an event back down all\n"
                 "levels. The key is deleted again.\n"
                 "\n"
                 "Of a tier in front of Kubernetes API servers, resources: is each that it follows ready? The steps\n"
@@ -243,14 +243,15 @@ const struct belfry_opt_command command_rows[N_COMMANDS] = {
                 "--reference-user, --reference-cert and --reference-key for the reference.\n"
                 "\n"
                 "What is checked, by the names that are printed: filter, ordered, unique, atomic, bookmarkable,\n"
-                "resumable, is_create, reliable and prev_kv are what etcd promises of a watch. progress: it runs\n"
-                "ahead of nothing. content: values and numbers are the same. header: headers are of the same\n"
-                "cluster, and not older than what they bring. end: no watcher hears of a compaction that the\n"
-                "reference does not know of. alive: every event comes within --max-lag; a watcher that replays\n"
+                "resumable, is_create, reliable and prev_kv are what etcd promises of a watch. progress: progress\n"
+                "never reports a revision whose events have not all arrived. content: values and numbers are the\n"
+                "same. header: headers are of the same cluster, and not older than their events. end: no watch ends\n"
+                "with \"compacted\" unless the reference has compacted that revision. alive: every event comes within "
+                "--max-lag; a watcher that replays\n"
                 "history, or resumes after its connection was lost, receives something new within that time.\n"
                 "\n"
                 "The time does not count while the reference does not answer, while belfryctl itself is stopped or\n"
-                "starved, and as long as something waits in its own sockets. While the tier cannot be reached at\n"
+                "starved, and while it has unread data. While the tier cannot be reached at\n"
                 "all nothing is a violation: how long that was is printed, and if it is still so at the end, the\n"
                 "exit code is 3, because what is missing has not been verified.\n"
                 "\n"
@@ -364,7 +365,7 @@ static const struct belfry_opt_row flag_rows[] = {
     {FLAG_KEEPALIVE_TIMEOUT, "keepalive-timeout", TIME, .fallback = "5s", .taker = TAKER_OPEN,
      .help = "leave an endpoint that does not answer a ping within this time"},
     {FLAG_HASLEADER, "hasleader", BOOL, .fallback = "true", .taker = TAKER_OPEN,
-     .help = "leave a member that has no leader"},
+     .help = "leave a member that has no leader; =false: stay. Serializable reads need none"},
     {FLAG_MAX_MESSAGE, "max-message", SIZE, .fallback = "512MiB", .taker = TAKER_OPEN,
      .help = "reject larger messages and revisions"},
     {FLAG_WRITE_OUT, "write-out", .letter = 'w', CHOICE("FORM", "simple|json"),

@@ -107,7 +107,7 @@ const struct belfry_opt_row config_rows[N_CONFIG_ROWS] = {
                 "the name in --advertise are always accepted. A request with another Host gets 421, which\n"
                 "stops web pages that use a visitor's browser. SIGHUP applies a change in the file."},
     [KEY_CORS_ORIGINS] = {KEY_CORS_ORIGINS, "cors-origins", .kind = BELFRY_KIND_LIST, .value_name = "ORIGIN,...",
-        .help = "web pages of these origins may ask, and read /v1/events; may repeat",
+        .help = "serve web pages of these origins; they may also read /v1/events; may repeat",
         .more = "An origin is scheme://host or scheme://host:port, as a browser sends it: in lower case and\n"
                 "without the default port. Pages that this tier serves itself need none. Without the option\n"
                 "requests of other web pages get 403."},
@@ -151,7 +151,7 @@ const struct belfry_opt_row config_rows[N_CONFIG_ROWS] = {
 
     [KEY_MEMORY_BYTES] = {KEY_MEMORY_BYTES, "memory-bytes", SIZE(memory_bytes), RANGE(0, 64 * TIB),
         .group = "Limits", .fallback = "0",
-        .described = "0: 75 % of the machine's", .help = "limit for log, buffers and connections",
+        .described = "0: 75 % of the machine's", .help = "limit for log, watches, lists, buffers and connections",
         .more = "It must be more than --log-bytes. A control group's limit counts as the machine's memory."},
     [KEY_MAX_STREAMS] = {KEY_MAX_STREAMS, "max-streams", COUNT(max_streams), RANGE(0, UINT32_MAX),
         .fallback = "10000",
@@ -176,7 +176,7 @@ const struct belfry_opt_row config_rows[N_CONFIG_ROWS] = {
                 "the tier closes a connection of the client that holds most of it."},
     [KEY_TIER_SHARE] = {KEY_TIER_SHARE, "tier-share", .kind = BELFRY_KIND_COUNT, AT(tier_share),
         RANGE(1, 100), .fallback = "90",
-        .value_name = "PERCENT", .help = "the same for a belfryd below, which acts for all of its clients",
+        .value_name = "PERCENT", .help = "the same for a belfryd below, because it serves many clients",
         .more = "The listener names the certificates of such tiers in tiers or users-from."},
     [KEY_GREET_TIME] = {KEY_GREET_TIME, "greet-time", MS(greet_time_ms), RANGE(100, HOUR), .fallback = "10s",
         .help = "close connections that do not finish a handshake or head in this time",
@@ -188,12 +188,12 @@ const struct belfry_opt_row config_rows[N_CONFIG_ROWS] = {
                 "of a message. Each 64KiB received restarts it. Streams that wait between messages\n"
                 "(keep-alives, watches before their first request) have no limit. From 100ms to 1h."},
     [KEY_UNREAD_TIME] = {KEY_UNREAD_TIME, "unread-time", MS(unread_time_ms), RANGE(SECOND, HOUR), .fallback = "1m",
-        .help = "disconnect clients that read nothing for this long while memory is short",
+        .help = "disconnect clients that take less than 64KiB in this time while memory is short",
         .more = "No limit while there is enough memory. From 1s to 1h."},
     [KEY_IDLE_TIME] = {KEY_IDLE_TIME, "idle-time", MS(idle_time_ms), RANGE(SECOND, 24 * HOUR), .fallback = "5m",
-        .help = "close connections without a request after this time",
-        .more = "HTTP/2 connections are closed only while more than half of --max-connections are open, the\n"
-                "longest idle first. From 1s to 24h."},
+        .help = "close idle HTTP/1.1 connections after this time; HTTP/2 ones if connections are short",
+        .more = "Idle: without a request. HTTP/2 connections are closed only while more than half of\n"
+                "--max-connections are open, the longest idle first. From 1s to 24h."},
     [KEY_WORKERS] = {KEY_WORKERS, "workers", COUNT(workers), RANGE(0, 256), .fallback = "0",
         .described = "0: CPUs that affinity and cgroup allow", .help = "threads that serve clients",
         .more = "At most 256."},
@@ -254,10 +254,9 @@ const struct belfry_opt_row config_listen_rows[N_LISTEN_PARTS] = {
         .more = "Reads that the replica cannot answer are relayed and counted (belfry_reads_total)."},
     [LISTEN_CONSISTENCY] = {LISTEN_CONSISTENCY, "consistency", .kind = BELFRY_KIND_CHOICE, .value_name = "LEVEL",
         .choices = "asked|serializable", .described = "asked",
-        .help = "consistency of reads",
-        .more = "asked: as each request says; etcd's default is linearizable. serializable: the replica\n"
-                "answers every read without asking upstream, for clients that cannot set it. Requests of\n"
-                "belfryds below are answered as they say."},
+        .help = "asked: as each read says; serializable: from the replica, never asking upstream",
+        .more = "etcd's default is linearizable. serializable is for clients that cannot ask for it. Reads of\n"
+                "belfryds below are always answered as they say."},
     [LISTEN_CERT] = {LISTEN_CERT, "cert", .kind = BELFRY_KIND_TEXT, .value_name = "FILE",
         .help = "for https and unixs: the certificate (PEM)"},
     [LISTEN_KEY] = {LISTEN_KEY, "key", .kind = BELFRY_KIND_TEXT, .value_name = "FILE",
@@ -325,8 +324,8 @@ const struct belfry_opt_table config_table = {
     .n_rows = N_CONFIG_ROWS,
     .parts = parts,
     .n_parts = sizeof(parts) / sizeof(parts[0]),
-    .about = "belfryd: follows an etcd cluster with one watch and serves any number of watchers,\n"
-             "over etcd's own API.\n"
+    .about = "belfryd: follows etcd, or resources of Kubernetes API servers, and serves any number of\n"
+             "watchers.\n"
              "\nUsage: belfryd [flags]\n"
              "\nWithout any flag it follows the etcd of this machine and serves on loopback.\n"
              "[Defaults are in brackets.]\n",

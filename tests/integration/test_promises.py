@@ -9,6 +9,7 @@ import yaml
 from client import binary
 
 TOP = Path(__file__).parents[2]
+PROGRAMS = ("belfryd", "belfryctl")
 WORDS = "none one two three four five six seven eight nine ten".split()
 GIVEN = re.compile(r"\{(\w+)\}")
 
@@ -40,9 +41,7 @@ class Promises:
         return WORDS[int(value)] if where.get("word") else str(value)
 
     def text_of(self, page):
-        if page.endswith(" --help"):
-            return subprocess.run([binary(page.split()[0]), "--help"], capture_output=True, text=True, check=True).stdout
-        return (self.top / page).read_text()
+        return help_of(page) if page.split()[0] in PROGRAMS else (self.top / page).read_text()
 
     def wrong_on_pages(self, promise):
         """One sentence per page that does not say it, or says it of another value."""
@@ -83,10 +82,20 @@ def plain(text):
     return re.sub(r"\s+", " ", re.sub(r"[`*]", "", text)).strip()
 
 
+def help_of(command):
+    """What "belfryd --help" or "belfryctl help kube" prints."""
+    program, *words = command.split()
+    return subprocess.run([binary(program), *words], capture_output=True, text=True, check=True).stdout
+
+
 def documents():
-    """Every page, but for the changes of each version: those tell what was so."""
-    paths = [*TOP.glob("*.md"), *TOP.glob("docs/**/*.md"), TOP / "bench/README.md", TOP / ".ci/run"]
-    return {str(path.relative_to(TOP)): path.read_text() for path in paths if path.name != "CHANGELOG.md"}
+    """Every page, header and help text, but for the changes of each version: those tell what was so."""
+    paths = [*TOP.glob("*.md"), *TOP.glob("docs/**/*.md"), *TOP.glob("docs/man/*.?"), *TOP.glob("include/**/*.h"),
+             TOP / "bench/README.md", TOP / ".ci/run", TOP / "src/main/belfryd.c"]
+    texts = {str(path.relative_to(TOP)): path.read_text() for path in paths if path.name != "CHANGELOG.md"}
+    commands = re.findall(r"^  (\w+) ", help_of("belfryctl help").partition("Commands:\n")[2].partition("\n\n")[0], re.M)
+    assert len(commands) > 15, commands
+    return texts | {shown: help_of(shown) for shown in ["belfryd --help", "belfryctl help", *(f"belfryctl help {name}" for name in commands)]}
 
 
 @pytest.fixture(scope="module")
