@@ -8,6 +8,9 @@
 #include "base/clock.h"
 #include "replica/replica.h"
 
+#define HTTP_UNAUTHORIZED 401
+#define HTTP_FORBIDDEN    403
+
 struct kube_ingest {
     /* fixed at creation */
     struct kube_ingest_opts opts;
@@ -153,6 +156,22 @@ static void count_follower(struct kube_ingest *ingest, const struct resource_set
     out->unproven = stats->unproven;
 }
 
+/* Why a resource is not ready. */
+static enum driver_trouble trouble_of(const struct resource_set_view *view)
+{
+    switch (view->code) {
+    case HTTP_UNAUTHORIZED:
+        return DRIVER_LOG_IN;
+    case HTTP_FORBIDDEN:
+        return DRIVER_DENIED;
+    default:
+        return view->is_absent  ? DRIVER_ABSENT
+               : view->is_stale ? DRIVER_SILENT
+               : view->is_found ? DRIVER_WORKING
+                                : DRIVER_UNREACHABLE;
+    }
+}
+
 static void count_resource(struct kube_ingest *ingest, size_t number, struct resource_numbers *out)
 {
     struct resource_set_view view;
@@ -165,6 +184,7 @@ static void count_resource(struct kube_ingest *ingest, size_t number, struct res
     resource_name_write(&ingest->opts.set.names[number], out->name);
     snprintf(out->state, sizeof(out->state), "%s", state_name(&view, &status));
     memcpy(out->reason, view.reason, sizeof(out->reason));
+    out->trouble = view.is_ready ? DRIVER_FINE : trouble_of(&view);
     out->ready = view.is_ready;
     out->stale = view.is_stale;
 }
@@ -209,10 +229,7 @@ static void sum_up(struct kube_ingest *ingest, struct driver_status *out)
         out->standing = view.is_stale ? DRIVER_STALE : DRIVER_NOT_READY;
         out->state = UPSTREAM_START;
         out->silent_ms = BELFRY_NEVER;
-        out->trouble = view.is_absent  ? DRIVER_ABSENT
-                       : view.is_stale ? DRIVER_SILENT
-                       : view.is_found ? DRIVER_WORKING
-                                       : DRIVER_UNREACHABLE;
+        out->trouble = trouble_of(&view);
         memcpy(out->reason, view.reason, sizeof(out->reason));
     }
     count_servers(ingest, out);

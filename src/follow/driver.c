@@ -51,6 +51,7 @@ struct reasons {
     char version[WHY_BYTES]; /* the server of the live stream is too old for our scope */
     char log_in[WHY_BYTES];  /* logging in failed */
     char watch[WHY_BYTES];   /* the live watch or a read was refused */
+    bool is_denied;          /* for want of a right */
     char link[WHY_BYTES];    /* why the last connection of the live stream was lost */
     char list[WHY_BYTES];    /* why the machine lists */
 };
@@ -236,6 +237,7 @@ static enum about_trouble driver_about_trouble(const struct driver *driver)
         [DRIVER_REFUSED] = ABOUT_REFUSED, [DRIVER_UNREACHABLE] = ABOUT_UNREACHABLE,
         [DRIVER_DISK] = ABOUT_DISK,       [DRIVER_WORKING] = ABOUT_CATCHING_UP,
         [DRIVER_SILENT] = ABOUT_SILENT,   [DRIVER_ABSENT] = ABOUT_REFUSED,
+        [DRIVER_DENIED] = ABOUT_REFUSED,
     };
     struct driver_status status;
     driver_status(driver, &status);
@@ -276,6 +278,7 @@ static void driver_on_read_failed(const struct belfry_answer *answer, void *user
     driver->poked = true;
     if (follow_log_is_denial(answer->err, answer->why)) {
         snprintf(driver->why.watch, sizeof(driver->why.watch), "%s", answer->why);
+        driver->why.is_denied = true;
         driver_log_denied(driver, answer->why);
     }
     driver_mind_refusal(driver, answer->endpoint, answer->why);
@@ -326,9 +329,12 @@ static void driver_on_taken(const struct belfry_mux_action *action, uint64_t now
 static void driver_on_ended(bool live, const struct belfry_mux_action *action, void *user)
 {
     struct driver *driver = user;
-    if (live && action->err != BELFRY_ERR_COMPACTED)
+    bool is_denial = follow_log_is_denial(action->err, action->why);
+    if (live && action->err != BELFRY_ERR_COMPACTED) {
         snprintf(driver->why.watch, sizeof(driver->why.watch), "%s", action->why);
-    if (follow_log_is_denial(action->err, action->why))
+        driver->why.is_denied = is_denial;
+    }
+    if (is_denial)
         driver_log_denied(driver, action->why);
 }
 
@@ -548,12 +554,26 @@ static void driver_note_standing(struct driver *driver)
 
 /* ---- reasons ---- */
 
-/* What is known against the endpoints; "": nothing. */
+static void driver_describe_link(const struct driver *driver, const struct belfry_pool *link, char *text, size_t len)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < driver->n_endpoints && used < len; i++) {
+        bool was_up;
+        const char *why = belfry_pool_why(link, i, &was_up);
+        if (why[0] != '\0')
+            used += (size_t)snprintf(text + used, len - used, was_up ? "%s%s: %s" : "%s%s unreachable (%s)",
+                                     used > 0 ? "; " : "", driver->endpoints[i].url, why);
+    }
+}
+
+/* "http://a:1 unreachable (connection refused); http://b:2: etcdserver: no leader"; "": nothing is known against the
+ * endpoints. */
 static void driver_describe_links(const struct driver *driver, char *text, size_t len)
 {
-    belfry_pool_describe(belfry_stream_link(driver->live), text, len);
+    text[0] = '\0';
+    driver_describe_link(driver, belfry_stream_link(driver->live), text, len);
     if (text[0] == '\0')
-        belfry_pool_describe(belfry_calls_link(driver->calls), text, len);
+        driver_describe_link(driver, belfry_calls_link(driver->calls), text, len);
 }
 
 static enum driver_trouble driver_describe_work(const struct driver *driver, char *text, size_t len)
@@ -592,7 +612,7 @@ static enum driver_trouble driver_describe(const struct driver *driver, char *te
         enum driver_trouble trouble;
     } rows[] = {{driver->why.version, DRIVER_TOO_OLD},
                 {driver->why.log_in, DRIVER_LOG_IN},
-                {driver->why.watch, DRIVER_REFUSED},
+                {driver->why.watch, driver->why.is_denied ? DRIVER_DENIED : DRIVER_REFUSED},
                 {links, DRIVER_UNREACHABLE}};
     links[0] = '\0';
     if (belfry_stream_endpoint(driver->live) == NULL)

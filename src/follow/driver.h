@@ -106,6 +106,7 @@ enum driver_trouble {
     DRIVER_WORKING,     /* it starts, lists, joins or replays: it takes time */
     DRIVER_SILENT,      /* connected, and nothing comes */
     DRIVER_ABSENT,      /* upstream does not have a resource that is to be followed */
+    DRIVER_DENIED,      /* our account at upstream lacks a right that we need */
     DRIVER_TROUBLES
 };
 

@@ -270,7 +270,7 @@ static void no_upstream_is_told_and_waited_for(void **state)
     (void)state;
     make_members(1);
     fake_drop(bed.fakes[0], true);
-    snprintf(reason, sizeof(reason), "upstream %s: connection refused", fake_url(bed.fakes[0]));
+    snprintf(reason, sizeof(reason), "upstream %s unreachable (connection refused)", fake_url(bed.fakes[0]));
     start_all();
     drive_until(strcmp(bed.status.reason, reason) == 0);
     drive_for(1000);
@@ -279,6 +279,25 @@ static void no_upstream_is_told_and_waited_for(void **state)
     fake_put(&bed.theirs, "a", "1");
     fake_listen(bed.fakes[0]);
     drive_live();
+}
+
+/* What to do about it is another thing than about an error of a member. */
+static void a_right_that_is_missing_is_a_trouble_of_its_own(void **state)
+{
+    (void)state;
+    make_members(1);
+    fake_put(&bed.theirs, "a", "1");
+    bed.rule = (struct fake_rule){
+        .path = "/Range", .times = 1, .how = FAKE_STATUS, .code = 7, .message = "etcdserver: permission denied"};
+    start_all();
+    drive_until(bed.status.trouble == DRIVER_DENIED);
+    drive_live();
+    assert_int_equal(bed.status.trouble, DRIVER_FINE);
+    bed.rule = (struct fake_rule){
+        .path = "Watch/Watch", .times = 1000, .how = FAKE_STATUS, .code = 14, .message = "etcdserver: no leader"};
+    fake_drop_watches(bed.fakes[0]);
+    drive_until(strstr(bed.status.reason, ": etcdserver: no leader") != NULL);
+    assert_int_not_equal(bed.status.trouble, DRIVER_DENIED);
 }
 
 static void trouble_with_the_disk_is_told_and_outlasted(void **state)
@@ -454,6 +473,7 @@ int main(void)
         T(a_new_term_is_heard_of_without_a_write),
         T(another_past_begins_with_its_own_term),
         T(no_upstream_is_told_and_waited_for),
+        T(a_right_that_is_missing_is_a_trouble_of_its_own),
         T(trouble_with_the_disk_is_told_and_outlasted),
         T(what_is_committed_is_there_after_the_end),
         T(a_warm_start_finds_another_cluster),

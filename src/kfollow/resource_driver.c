@@ -53,6 +53,7 @@ struct resource_driver {
     struct belfry_kube_user of_kube;
     bool is_closed;
     char failed[256];
+    int failed_code;
     struct { /* when `changed` was last called */
         int64_t version;
         uint64_t past;
@@ -124,12 +125,13 @@ static struct driver_call *call_find(struct resource_driver *d, uint64_t id)
     return NULL;
 }
 
-static void call_failed(struct driver_call *call, const char *why, enum resource_end end)
+static void call_failed(struct driver_call *call, int code, const char *why, enum resource_end end)
 {
     struct resource_driver *d = call->d;
     bool is_expected = end == RESOURCE_REFUSED && call->is_initial; /* it is listed instead */
     if (end == RESOURCE_FAILED || (end == RESOURCE_REFUSED && !is_expected)) {
         snprintf(d->failed, sizeof(d->failed), "%s", why);
+        d->failed_code = code;
         belfry_logf(d->opts.log, BELFRY_LOG_DEBUG, "resource_request", "resource=%s server=%u why=\"%.300s\"",
                     d->opts.plural, call->server, why);
     }
@@ -200,7 +202,7 @@ static enum belfry_next on_call_decoded(struct belfry_kube_request *request, con
     driver_wake(call->d);
     if (is_odd) {
         call->request = NULL;
-        call_failed(call, "an object or a bookmark has no name or no version that is a number", RESOURCE_FAILED);
+        call_failed(call, 0, "an object or a bookmark has no name or no version that is a number", RESOURCE_FAILED);
         return BELFRY_STOP;
     }
     if (taken)
@@ -218,7 +220,7 @@ static enum belfry_next on_call_restart(struct belfry_kube_request *request, voi
     struct driver_call *call = user;
     (void)request;
     call->request = NULL;
-    call_failed(call, "a list expired between two pages", RESOURCE_FAILED);
+    call_failed(call, 0, "a list expired between two pages", RESOURCE_FAILED);
     return BELFRY_STOP;
 }
 
@@ -240,7 +242,7 @@ static void on_call_retrying(struct belfry_kube_request *request, const struct b
     (void)request;
     if (call->request == NULL)
         return;
-    call_failed(call, failure->why, RESOURCE_FAILED);
+    call_failed(call, failure->code, failure->why, RESOURCE_FAILED);
     call_cancel(call);
 }
 
@@ -249,9 +251,9 @@ static void call_listed(struct driver_call *call, const char *version)
     struct resource_driver *d = call->d;
     int64_t rv;
     if (!resource_rv_read(belfry_bytes_str(version), &rv))
-        call_failed(call, "a list has no version that is a number", RESOURCE_FAILED);
+        call_failed(call, 0, "a list has no version that is a number", RESOURCE_FAILED);
     else if (call->want == RESOURCE_WANT_LIST && call->is_torn)
-        call_failed(call, "a connection was lost during a list", RESOURCE_FAILED);
+        call_failed(call, 0, "a connection was lost during a list", RESOURCE_FAILED);
     else
         resource_on_listed(d->follow, call->id, rv, call->link, belfry_clock_ms());
     driver_wake(d);
@@ -269,7 +271,7 @@ static void on_call_ended(struct belfry_kube_request *request, const struct belf
     if (failure->err == BELFRY_OK && call->want != RESOURCE_WANT_WATCH)
         call_listed(call, ended->version);
     else
-        call_failed(call, failure->why,
+        call_failed(call, failure->code, failure->why,
                     failure->err == BELFRY_OK ? RESOURCE_ENDED
                     : failure->expired        ? RESOURCE_EXPIRED
                     : is_refused              ? RESOURCE_REFUSED
@@ -563,7 +565,8 @@ void resource_driver_status(const struct resource_driver *driver, struct resourc
                                            .committed = ingest_committed(driver->ingest),
                                            .past = ingest_past(driver->ingest),
                                            .server = resource_server(driver->follow),
-                                           .why = resource_why(driver->follow)};
+                                           .why = resource_why(driver->follow),
+                                           .failed_code = driver->failed_code};
     memcpy(out->failed, driver->failed, sizeof(out->failed));
     resource_stats(driver->follow, &out->stats);
 }

@@ -70,6 +70,7 @@ struct resource_driver_status {
     unsigned server;  /* that is asked now */
     const char *why;  /* why it listed anew; "": it never did */
     char failed[256]; /* why the last request failed; "": none did */
+    int failed_code;  /* HTTP's; 0: there was none */
     struct resource_stats stats;
 };
 void resource_driver_status(const struct resource_driver *driver, struct resource_driver_status *out);

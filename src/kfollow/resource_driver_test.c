@@ -204,6 +204,7 @@ static void refused_request_is_reported_and_sent_again(void **state)
     scriptpeer_answer(next_request(), "403 Forbidden", JSON, status(403, "Forbidden"));
     drive_until(now().failed[0] != '\0');
     assert_non_null(strstr(now().failed, "Forbidden"));
+    assert_int_equal(now().failed_code, 403);
     answer_list(next_request(), list_of("20", ""));
     answer_list(next_request(), list_of("20", ""));
     drive_until(now().version == 20);

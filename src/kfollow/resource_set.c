@@ -34,6 +34,7 @@ struct entry {
     unsigned server;                  /* LOOKING: that is asked */
     uint64_t wait_ms;                 /* LOOKING: before the next look, if this one fails */
     char why[256];                    /* LOOKING: why it is not found; "": not known yet */
+    int code;                         /* HTTP's, of the answer that says so; 0: there was none */
     bool is_absent;                   /* LOOKING: it was not there at the last answer */
     struct store *store;              /* this and the next two: FOLLOWED */
     struct evlog *evlog;
@@ -190,9 +191,10 @@ static void entry_follow(struct entry *entry)
 
 static void entry_ask(struct entry *entry);
 
-static void entry_look_failed(struct entry *entry, const char *why)
+static void entry_look_failed(struct entry *entry, int code, const char *why)
 {
     struct resource_set *set = entry->set;
+    entry->code = code;
     snprintf(entry->why, sizeof(entry->why), "%s", why);
     belfry_logf(set->opts.log, BELFRY_LOG_WARN, "resource_not_found", "resource=%s server=%s why=\"%s\"", entry->text,
                 belfry_kube_server(set->servers[entry->server]), why);
@@ -225,7 +227,7 @@ static void on_entry_document(const struct server_document_answer *answer, void 
     struct entry *entry = user;
     entry->document = NULL;
     if (answer->status == 0) {
-        entry_look_failed(entry, answer->why);
+        entry_look_failed(entry, 0, answer->why);
         return;
     }
     switch (resource_find_take(&entry->find, answer->status, answer->body)) {
@@ -239,7 +241,7 @@ static void on_entry_document(const struct server_document_answer *answer, void 
         entry_absent(entry);
         break;
     case RESOURCE_FIND_FAILED:
-        entry_look_failed(entry, entry->find.why);
+        entry_look_failed(entry, answer->status, entry->find.why);
         break;
     }
 }
@@ -251,7 +253,7 @@ static void entry_ask(struct entry *entry)
                                       .max_bytes = RESOURCE_FIND_BYTES,
                                       .timeout_ms = ANSWER_MS};
     if (server_document_get(&ask, on_entry_document, entry, &entry->document) != BELFRY_OK)
-        entry_look_failed(entry, "out of memory");
+        entry_look_failed(entry, 0, "out of memory");
 }
 
 static void on_entry_timer(struct belfry_timer *timer)
@@ -461,8 +463,10 @@ void resource_set_look(const struct resource_set *set, size_t number, struct res
         out->log = entry->evlog;
         out->driver = entry->driver;
     }
-    if (!out->is_ready)
+    if (!out->is_ready) {
+        out->code = entry->state == ENTRY_LOOKING ? entry->code : status.failed_code;
         reason_of(entry, &status, out->reason, sizeof(out->reason));
+    }
 }
 
 struct belfry_kube *resource_set_server(const struct resource_set *set, unsigned number)

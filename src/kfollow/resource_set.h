@@ -78,6 +78,7 @@ struct resource_set_view {
     struct evlog *log;
     struct resource_driver *driver;
     char reason[256]; /* why it is not ready; "": it is */
+    int code;         /* HTTP's, of the answer behind the reason; 0: there was none */
 };
 void resource_set_look(const struct resource_set *set, size_t number, struct resource_set_view *out);
 

@@ -215,6 +215,7 @@ static void a_server_that_does_not_answer_is_asked_again(void **state)
     open_set();
     turn_until(strstr(look(0).reason, "does not answer its discovery") != NULL);
     assert_false(look(0).is_absent); /* nothing is known of it */
+    assert_int_equal(look(0).code, 503);
     assert_true(rig.n_changed > 0);
     rig.refuses = false;
     turn_until(look(0).is_ready && look(1).is_ready);

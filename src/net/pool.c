@@ -46,6 +46,12 @@ struct route {
     uv_timer_t timer;           /* of FULL and RESTING */
 };
 
+/* What is known against an endpoint. */
+struct complaint {
+    char why[WHY_BYTES]; /* "": nothing */
+    bool was_up;         /* there was a connection, and it was lost or left */
+};
+
 struct belfry_pool {
     /* fixed */
     struct belfry_pool_opts opts;
@@ -53,8 +59,8 @@ struct belfry_pool {
     void *user;
     struct route *routes; /* owned */
     size_t n_routes;
-    char (*why)[WHY_BYTES]; /* owned; one per endpoint, "": nothing known against it */
-    char tag[TAG_BYTES];    /* at the front of log lines */
+    struct complaint *complaints; /* owned; one per endpoint */
+    char tag[TAG_BYTES];          /* at the front of log lines */
     /* owner */
     bool wanted, destroyed;
     size_t turn;                      /* the route that gets the next waiter without a pin */
@@ -282,8 +288,9 @@ static void route_fail(struct route *route, bool was_up, const char *why)
 {
     struct belfry_pool *pool = route->pool;
     const struct belfry_pool_words *words = pool->opts.words;
-    bool news = was_up || strcmp(pool->why[route->at], why) != 0;
-    snprintf(pool->why[route->at], WHY_BYTES, "%s", why);
+    bool news = was_up || strcmp(pool->complaints[route->at].why, why) != 0;
+    snprintf(pool->complaints[route->at].why, WHY_BYTES, "%s", why);
+    pool->complaints[route->at].was_up = was_up;
     if (words != NULL)
         route_log(route, news ? BELFRY_LOG_INFO : words->again, was_up ? words->lost : words->failed, why);
     route_go_on(route);
@@ -297,7 +304,7 @@ static bool route_dial(struct route *route)
 {
     struct belfry_pool *pool = route->pool;
     if (route_is_barred(route)) {
-        snprintf(pool->why[route->at], WHY_BYTES, "barred");
+        snprintf(pool->complaints[route->at].why, WHY_BYTES, "barred");
         route_go_on(route);
         return false;
     }
@@ -491,7 +498,7 @@ static void pool_free_if_gone(struct belfry_pool *pool)
     if (pool->events->gone != NULL)
         pool->events->gone(pool->user);
     free(pool->routes);
-    free(pool->why);
+    free(pool->complaints);
     free(pool);
 }
 
@@ -630,10 +637,10 @@ enum belfry_err belfry_pool_create(const struct belfry_pool_opts *opts, const st
         return BELFRY_ERR_NOMEM;
     pool->n_routes = opts->one_at_a_time ? 1 : opts->n_endpoints;
     pool->routes = calloc(pool->n_routes, sizeof(*pool->routes));
-    pool->why = calloc(opts->n_endpoints, sizeof(*pool->why));
-    if (pool->routes == NULL || pool->why == NULL) {
+    pool->complaints = calloc(opts->n_endpoints, sizeof(*pool->complaints));
+    if (pool->routes == NULL || pool->complaints == NULL) {
         free(pool->routes);
-        free(pool->why);
+        free(pool->complaints);
         free(pool);
         return BELFRY_ERR_NOMEM;
     }
@@ -701,7 +708,7 @@ void belfry_pool_good(struct belfry_pool *pool, const struct belfry_carrier *con
     route->failures = 0;
     belfry_backoff_reset(&route->backoff);
     for (size_t i = route->first; i < route->first + route->n; i++)
-        pool->why[i][0] = '\0';
+        pool->complaints[i].why[0] = '\0';
 }
 
 void belfry_pool_count_loss(struct belfry_pool *pool, const struct belfry_carrier *conn)
@@ -748,12 +755,18 @@ void belfry_pool_describe(const struct belfry_pool *pool, char *text, size_t len
     size_t used = 0;
     text[0] = '\0';
     for (size_t i = 0; i < pool->opts.n_endpoints && used < len; i++) {
-        if (pool->why[i][0] == '\0')
+        if (pool->complaints[i].why[0] == '\0')
             continue;
         int n = snprintf(text + used, len - used, "%s%s: %s", used > 0 ? "; " : "", pool->opts.endpoints[i].url,
-                         pool->why[i]);
+                         pool->complaints[i].why);
         used += n > 0 ? (size_t)n : 0;
     }
+}
+
+const char *belfry_pool_why(const struct belfry_pool *pool, size_t endpoint, bool *out_was_up)
+{
+    *out_was_up = pool->complaints[endpoint].was_up;
+    return pool->complaints[endpoint].why;
 }
 
 struct belfry_pool_counts belfry_pool_counts(const struct belfry_pool *pool)

@@ -121,6 +121,8 @@ void belfry_pool_count_loss(struct belfry_pool *pool, const struct belfry_carrie
 
 /* "http://a:1: connection refused; http://b:2: ..." of endpoints that failed since they last served; "": none. */
 void belfry_pool_describe(const struct belfry_pool *pool, char *text, size_t len);
+/* Why this endpoint failed since it last served, "connection refused"; "": it did not. was_up: it had a connection. */
+const char *belfry_pool_why(const struct belfry_pool *pool, size_t endpoint, bool *out_was_up);
 
 struct belfry_pool_counts {
     uint64_t connects, losses; /* connections made and lost so far */

@@ -1,4 +1,5 @@
 """A full disk under the replica. Delivery goes on from memory, readiness and one log line say why, and the tier recovers."""
+import json
 import os
 import subprocess
 import time
@@ -10,6 +11,7 @@ import procs
 from checker import Spec, check_file
 from client import Recorder, binary, write
 from patience import within
+from test_page import Page
 
 CLOSED = 'belfry_streams_closed_total{dialect="grpc",reason="%s"}'
 
@@ -75,8 +77,8 @@ def check(recorders, cluster, last):
         assert verdict.n_violations == 0, str(verdict)
 
 
-def assert_one_verdict(tier, verdict, why):
-    """/readyz, the numbers that the page shows, /metrics and belfryctl top say the same of the tier."""
+def assert_one_verdict(tier, page, verdict, why):
+    """/readyz, the page, its numbers, /metrics, belfryctl top and doctor say the same of the tier."""
     status, text = tier.get("/readyz")
     assert (status == 200) == (verdict == "ready") and f"[-]{why}" in text if why else text == "ok\n", text
     summary = tier.numbers()["summary"]
@@ -86,10 +88,18 @@ def assert_one_verdict(tier, verdict, why):
     top = procs.run([binary("belfryctl"), "top", "--admin", f"http://127.0.0.1:{tier.admin_port}", "--once"]).stdout.decode()
     shown = f"  {verdict.upper()}: {why}  " if why else f"  {verdict.upper()}  "
     assert shown in top.splitlines()[0], top
+    page.wait_js(f"document.getElementById('verdict').textContent === '{verdict.capitalize()}'", 20)
+    doctor = procs.run([binary("belfryctl"), "doctor", "--endpoints", tier.url, "--admin", f"http://127.0.0.1:{tier.admin_port}",
+                        "--output", "json", "--command-timeout", "20s"], check=False)
+    steps = [json.loads(line) for line in doctor.stdout.splitlines()]
+    told = [(step["result"], step["what"], step["remedy"]) for step in steps if step.get("step") == "ready"]
+    assert told == ([("fail", f"{verdict}: {why}", summary["hint"])] if why else []), steps
+    assert doctor.returncode == (1 if why else 0) and bool(summary["hint"]) == bool(why), steps
 
 
-def test_delivery_goes_on_from_memory_while_the_disk_is_full(cluster, make_tier, small_disk, tmp_path, soak, figure):
+def test_delivery_goes_on_from_memory_while_the_disk_is_full(cluster, make_tier, small_disk, tmp_path, soak, figure, browser):
     tier = make(make_tier, cluster, small_disk)
+    page = Page(browser, tier).load()
     recorders = watchers(tier, tmp_path)
     write_until(cluster, recorders, time.monotonic() + 1)
     before = len(disk_lines(tier))
@@ -102,7 +112,7 @@ def test_delivery_goes_on_from_memory_while_the_disk_is_full(cluster, make_tier,
     n, last = write_until(cluster, recorders, time.monotonic() + (30 if soak else 8))
     assert tier.get("/readyz")[0] == 503
     assert tier.numbers()["upstream"]["standing"] == "ready", "etcd is well, and is followed"
-    assert_one_verdict(tier, "not ready", f"replica: disk full: {tier.cache}")
+    assert_one_verdict(tier, page, "not ready", f"replica: disk full: {tier.cache}")
     cluster.put("/disk/read", "now")
     for consistency in ("l", "s"):  # the replica stands still, so reads are relayed
         got = procs.run(["etcdctl", "--endpoints", tier.endpoint, "--command-timeout=4s", "get", "/disk/read", "--consistency", consistency])
@@ -116,7 +126,7 @@ def test_delivery_goes_on_from_memory_while_the_disk_is_full(cluster, make_tier,
     os.unlink(filler)
     with within(20):
         tier.wait_ready()
-    assert_one_verdict(tier, "ready", "")
+    assert_one_verdict(tier, page, "ready", "")
     told = disk_lines(tier)[before:]
     assert len(told) == 2 and "event=disk_recovered" in told[1], told
     last = cluster.put("/disk/last", "x")

@@ -192,7 +192,7 @@ def test_far_behind_is_replayed_in_windows(cluster, tmp_path, figure):
 def test_upstream_that_is_down_is_waited_for(make_cluster, tmp_path):
     cluster = make_cluster(start=False)
     followd = Followd(cluster.endpoints, tmp_path / "replica")
-    status = followd.wait(standing="not_ready", reason=r"upstream http://.*: connection refused")
+    status = followd.wait(standing="not_ready", reason=r"upstream http://.* unreachable \(connection refused\)")
     assert cluster.members[0].url in status["reason"]
     time.sleep(1)  # several rounds
     assert followd.log().count("event=upstream_looking") == 2, "one line for a state, and not one for each try"

@@ -5,6 +5,7 @@ BELFRY_PICTURES names a folder in which the screenshots are kept."""
 import http.client
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -16,6 +17,7 @@ import pytest
 import rawh2
 from client import binary
 from hostile import text
+from stack import Stack
 
 PHONE = 360
 IMG = "<img src=x onerror=hacked=1>"
@@ -184,15 +186,24 @@ def test_an_idle_tier_a_busy_one_and_a_phone(browser, cluster, make_tier, pictur
     assert browser.complaints() == []
 
 
+def tree_rows(page):
+    return page.js("[...document.querySelectorAll('#tree tbody tr')].map(row => [...row.cells].map(cell => cell.textContent))")
+
+
 def test_a_dead_upstream_is_told_and_its_return_too(browser, cluster, make_tier, picture):
-    tier = make_tier(cluster, "--ready-lag", "2s")
+    tier = Stack(make_tier, cluster, 2, "--ready-lag", "2s").top
     page = Page(browser, tier).load()
+    page.wait_js("document.getElementById('tree').textContent.includes('↳ t1')", 20)
+    etcd, own, leaf = tree_rows(page)
+    assert re.search(r"\d+ s ago", etcd[1]), "what is known of a level above has an age, however fresh"
+    assert "ago" not in own[1] and leaf[0] == "↳ t1", (own, leaf)
     cluster.members[0].kill()
+    page.wait_js("[...document.querySelectorAll('#tree tbody tr')].some(row => /t1gone, \\d+ s ago/.test(row.textContent))", 60)
     page.wait_js("document.getElementById('verdict').textContent === 'Not ready'", 60)
     page.wait_js("document.querySelectorAll('#troubles li.no').length >= 1 && document.title.startsWith('Not ready')")
     assert page.js("document.querySelector('#checks li.no').textContent") in ("upstream", "lag")
     why = page.js("document.getElementById('troubles').textContent")
-    assert "upstream: " in why or "lag: " in why, why
+    assert "upstream http" in why or "lag: " in why, why
     page.wait_js("document.querySelectorAll('#log tbody tr').length > 0")
     page.wait_js("document.getElementById('tree-broken') !== null")
     broken = page.text("tree-broken")
@@ -207,6 +218,7 @@ def test_a_dead_upstream_is_told_and_its_return_too(browser, cluster, make_tier,
     assert page.is_within(PHONE)
     cluster.members[0].start("existing")
     page.wait_js("document.getElementById('verdict').textContent === 'Ready'", 60)
+    page.wait_js("!document.getElementById('tree').textContent.includes('gone, ')", 90)
     assert page.js("document.querySelectorAll('#troubles li').length") == 0
 
 

@@ -28,7 +28,9 @@
     "\"admin_connections\":302,\"admin_refused\":303}," \
     "\"listener_certificate_s\":7689600,\"clock_ms\":1763373600000,\"descriptors\":1048576," \
     "\"disk_free_bytes\":50000000000,\"memory_max\":1073741824,\"pools\":{\"connections\":{\"used\":1220," \
-    "\"limit\":2220,\"refused\":1222,\"ended\":1223,\"largest\":1224,\"client\":\"10.0.0.9\"}," \
+    "\"limit\":2220,\"refused\":1222,\"ended\":1223,\"largest\":1224,\"client\":\"10.0.0.9\"," \
+    "\"admin_trouble\":\"connections: clients refused or ended in the last minute at the admin address; " \
+    "50 % of 100 in use; 10.0.0.8 holds most, 40 %\"}," \
     "\"memory\":{\"used\":1230,\"limit\":2230,\"refused\":1232,\"ended\":1233,\"largest\":1234," \
     "\"client\":\"10.0.0.9\"},\"requests\":{\"used\":1240,\"limit\":2240,\"refused\":1242,\"ended\":1243," \
     "\"largest\":1244,\"client\":\"10.0.0.9\"},\"watchers\":{\"used\":1250,\"limit\":2250,\"refused\":1252," \
@@ -49,7 +51,8 @@
     "{\"name\":\"replica\",\"ok\":true},{\"name\":\"workers\",\"ok\":false," \
     "\"why\":\"1 of 2 did not answer\",\"hint\":\"is the machine out of processor time? Otherwise restart the tier, " \
     "and report it with its log\"},{\"name\":\"rights\",\"ok\":true},{\"name\":\"drain\"," \
-    "\"ok\":true}],\"ready\":false,\"verdict\":\"not ready\",\"why\":\"lag: 0.004 s behind (limit 0 s)\","
+    "\"ok\":true}],\"ready\":false,\"verdict\":\"not ready\",\"why\":\"lag: 0.004 s behind (limit 0 s)\"," \
+    "\"hint\":\"is the link to upstream slow, or the machine busy?\","
 
 #define NUMBERS_JSON_SUMMARY \
     "\"workers\":2,\"workers_answering\":1," \

@@ -100,7 +100,7 @@ static void read_resources(yyjson_val *resources, struct doctor_admin *out)
     out->n_resources = yyjson_arr_size(resources);
     out->is_kube = out->n_resources > 0;
     out->n_ready = 0;
-    out->resource[0] = out->resource_why[0] = '\0';
+    out->resource[0] = out->resource_why[0] = out->resource_hint[0] = '\0';
     yyjson_arr_foreach(resources, i, max, resource)
     {
         if (uint_of(resource, "ready") != 0) {
@@ -110,6 +110,7 @@ static void read_resources(yyjson_val *resources, struct doctor_admin *out)
         } else if (out->resource_why[0] == '\0') {
             copy_text(resource, "name", out->resource, sizeof(out->resource));
             copy_text(resource, "reason", out->resource_why, sizeof(out->resource_why));
+            copy_text(resource, "hint", out->resource_hint, sizeof(out->resource_hint));
         }
     }
 }
@@ -125,6 +126,34 @@ static void read_troubles(yyjson_val *pools, struct doctor_admin *out)
     {
         if (yyjson_is_str(yyjson_obj_get(pool, "trouble")) && out->n_troubles < DOCTOR_POOLS)
             copy_text(pool, "trouble", out->troubles[out->n_troubles++], DOCTOR_TEXT);
+        if (yyjson_is_str(yyjson_obj_get(pool, "admin_trouble")) && out->n_troubles < DOCTOR_POOLS)
+            copy_text(pool, "admin_trouble", out->troubles[out->n_troubles++], DOCTOR_TEXT);
+    }
+}
+
+static void read_verdict(yyjson_val *summary, struct doctor_admin *out)
+{
+    yyjson_val *check, *lost = yyjson_arr_get_first(yyjson_obj_get(summary, "warnings"));
+    size_t i, max;
+    copy_text(summary, "verdict", out->verdict, sizeof(out->verdict));
+    copy_text(summary, "why", out->ready_why, sizeof(out->ready_why));
+    copy_text(summary, "hint", out->ready_hint, sizeof(out->ready_hint));
+    copy_text(lost, "why", out->lost_why, sizeof(out->lost_why));
+    copy_text(lost, "hint", out->lost_hint, sizeof(out->lost_hint));
+    out->upstream_hint[0] = out->lag_why[0] = out->rights_why[0] = out->rights_hint[0] = '\0';
+    yyjson_arr_foreach(yyjson_obj_get(summary, "checks"), i, max, check)
+    {
+        const char *name = yyjson_get_str(yyjson_obj_get(check, "name"));
+        if (name == NULL || bool_of(check, "ok"))
+            continue;
+        if (strcmp(name, "upstream") == 0) {
+            copy_text(check, "hint", out->upstream_hint, sizeof(out->upstream_hint));
+        } else if (strcmp(name, "lag") == 0) {
+            copy_text(check, "why", out->lag_why, sizeof(out->lag_why));
+        } else if (strcmp(name, "rights") == 0) {
+            copy_text(check, "why", out->rights_why, sizeof(out->rights_why));
+            copy_text(check, "hint", out->rights_hint, sizeof(out->rights_hint));
+        }
     }
 }
 
@@ -165,6 +194,7 @@ enum belfry_err doctor_admin_read_numbers(struct belfry_bytes page, struct docto
     read_resources(yyjson_obj_get(root, "resources"), out);
     read_settings(root, out);
     read_troubles(yyjson_obj_get(root, "pools"), out);
+    read_verdict(yyjson_obj_get(root, "summary"), out);
     read_workers(yyjson_obj_get(root, "workers"), out);
     out->refused = uint_of(yyjson_obj_get(root, "listeners"), "refused");
     out->io_errors = uint_of(yyjson_obj_get(root, "replica"), "io_errors");
@@ -217,7 +247,7 @@ enum belfry_err doctor_admin_read_tree(struct belfry_bytes page, struct doctor_a
     return BELFRY_OK;
 }
 
-/* ---- /debug/clients and /readyz ---- */
+/* ---- /debug/clients, and /readyz of older tiers ---- */
 
 enum belfry_err doctor_admin_read_clients(struct belfry_bytes page, struct doctor_admin *out)
 {
@@ -233,38 +263,20 @@ enum belfry_err doctor_admin_read_clients(struct belfry_bytes page, struct docto
     return BELFRY_OK;
 }
 
-/* "[-]lag: 7 s behind (limit 5 s)". upstream and replica have steps of their own, with more facts. */
-static void read_ready_line(struct belfry_bytes line, struct doctor_admin *out)
-{
-    static const char *const known[] = {"upstream: ", "replica: ", "lag: ", "rights: ", NULL};
-    char *const places[] = {NULL, NULL, out->lag_why, out->rights_why, out->other_why};
-    static const char lost[] = "[!]upstream: ";
-    size_t i = 0, skip = 3, lost_len = sizeof(lost) - 1;
-    if (line.len > lost_len && memcmp(line.data, lost, lost_len) == 0)
-        snprintf(out->lost_why, DOCTOR_TEXT, "%.*s", (int)(line.len - lost_len), line.data + lost_len);
-    if (line.len < 3 || memcmp(line.data, "[-]", 3) != 0)
-        return;
-    for (; known[i] != NULL; i++) {
-        size_t len = strlen(known[i]);
-        if (line.len < 3 + len || memcmp(line.data + 3, known[i], len) != 0)
-            continue;
-        skip += len;
-        break;
-    }
-    if (places[i] != NULL && places[i][0] == '\0')
-        snprintf(places[i], DOCTOR_TEXT, "%.*s", (int)(line.len - skip < DOCTOR_TEXT ? line.len - skip : DOCTOR_TEXT),
-                 line.data + skip);
-}
-
+/* An older tier has the verdict in the lines of /readyz only: "[-]lag: 7 s behind (limit 5 s)". */
 void doctor_admin_read_ready(struct belfry_bytes page, struct doctor_admin *out)
 {
-    out->lag_why[0] = out->rights_why[0] = out->other_why[0] = '\0';
-    while (page.len > 0) {
-        const char *end = memchr(page.data, '\n', page.len);
-        size_t len = end != NULL ? (size_t)(end - page.data) : page.len;
-        read_ready_line((struct belfry_bytes){page.data, len}, out);
-        size_t step = end != NULL ? len + 1 : len;
-        page = (struct belfry_bytes){page.data + step, page.len - step};
+    snprintf(out->verdict, sizeof(out->verdict), "ready");
+    out->ready_why[0] = '\0';
+    for (const char *line = page.data, *all = page.data + page.len, *end; line < all; line = end + 1) {
+        end = memchr(line, '\n', (size_t)(all - line));
+        end = end != NULL ? end : all;
+        if (end - line <= 3 || memcmp(line, "[-]", 3) != 0)
+            continue;
+        snprintf(out->verdict, sizeof(out->verdict), "not ready");
+        size_t used = strlen(out->ready_why);
+        snprintf(out->ready_why + used, sizeof(out->ready_why) - used, "%s%.*s", used > 0 ? "; " : "",
+                 (int)(end - line - 3), line + 3);
     }
 }
 
@@ -344,7 +356,7 @@ void doctor_admin_ask_more(const char *address, int timeout_ms, struct doctor_ad
     struct http_page page;
     char why[HTTP_GET_WHY];
     ask_levels(address, timeout_ms, out);
-    if (http_get(address, "/readyz?verbose", timeout_ms, &page, why) == BELFRY_OK) {
+    if (out->verdict[0] == '\0' && http_get(address, "/readyz?verbose", timeout_ms, &page, why) == BELFRY_OK) {
         doctor_admin_read_ready(bytes_of(&page), out);
         http_page_fini(&page);
     }

@@ -41,8 +41,9 @@ static void numbers_of_a_tier_are_read(void **state)
     assert_int_equal(admin.io_errors, 207);
     assert_int_equal(admin.damages, 208);
     assert_int_equal(admin.certificate_left_s, UINT64_MAX);
-    assert_int_equal(admin.n_troubles, 1);
-    assert_memory_equal(admin.troubles[0], "calls: clients refused", 22);
+    assert_int_equal(admin.n_troubles, 2);
+    assert_memory_equal(admin.troubles[0], "connections: clients refused or ended in the last minute at the admin", 69);
+    assert_memory_equal(admin.troubles[1], "calls: clients refused", 22);
 }
 
 static void an_older_tier_leaves_out_what_it_does_not_know(void **state)
@@ -90,18 +91,42 @@ static void levels_are_read_from_etcd_down(void **state)
     assert_false(admin.has_broken);
 }
 
-static void lines_of_readyz_are_told_apart(void **state)
+static void an_older_tier_has_its_verdict_in_the_lines_of_readyz(void **state)
 {
     (void)state;
-    const char *text = "[-]upstream: x\n[+]replica ok\n[-]lag: 7 s behind (limit 5 s)\n[-]rights: auth is off\n"
-                       "[-]drain: the tier drains\n[+]pools ok\nnot ready\n[-]";
+    const char *text = "[-]upstream: x\n[+]replica ok\n[-]lag: 7 s behind (limit 5 s)\n[+]pools ok\nnot ready\n[-]";
     doctor_admin_read_ready(bytes_of(text), &admin);
-    assert_string_equal(admin.lag_why, "7 s behind (limit 5 s)");
-    assert_string_equal(admin.rights_why, "auth is off");
-    assert_string_equal(admin.other_why, "drain: the tier drains");
+    assert_string_equal(admin.verdict, "not ready");
+    assert_string_equal(admin.ready_why, "upstream: x; lag: 7 s behind (limit 5 s)");
     doctor_admin_read_ready(bytes_of("[-]drain: the tier drains"), &admin);
+    assert_string_equal(admin.ready_why, "drain: the tier drains");
+    doctor_admin_read_ready(bytes_of("[+]upstream ok\nok\n"), &admin);
+    assert_string_equal(admin.verdict, "ready");
+    assert_string_equal(admin.ready_why, "");
+}
+
+static void the_verdict_of_a_tier_is_read_with_what_to_do(void **state)
+{
+    uint64_t clock_ms;
+    (void)state;
+    const char *text = "{\"version\":\"1\",\"upstream\":{},\"summary\":{\"verdict\":\"not ready\",\"why\":\"upstream "
+                       "x\",\"hint\":\"h\","
+                       "\"warnings\":[{\"why\":\"lost\",\"hint\":\"l\"}],\"checks\":[{\"name\":\"upstream\",\"ok\":"
+                       "false,\"why\":\"x\","
+                       "\"hint\":\"u\"},{\"name\":\"lag\",\"ok\":true},{\"name\":\"rights\",\"ok\":false,\"why\":"
+                       "\"off\",\"hint\":\"r\"}]},"
+                       "\"resources\":[{\"name\":\"pods\",\"ready\":0,\"reason\":\"403\",\"hint\":\"grant\"}]}";
+    assert_int_equal(doctor_admin_read_numbers(bytes_of(text), &admin, &clock_ms), BELFRY_OK);
+    assert_string_equal(admin.verdict, "not ready");
+    assert_string_equal(admin.ready_why, "upstream x");
+    assert_string_equal(admin.ready_hint, "h");
+    assert_string_equal(admin.upstream_hint, "u");
     assert_string_equal(admin.lag_why, "");
-    assert_string_equal(admin.other_why, "drain: the tier drains");
+    assert_string_equal(admin.rights_why, "off");
+    assert_string_equal(admin.rights_hint, "r");
+    assert_string_equal(admin.lost_why, "lost");
+    assert_string_equal(admin.lost_hint, "l");
+    assert_string_equal(admin.resource_hint, "grant");
 }
 
 static enum belfry_err scenario(void)
@@ -126,7 +151,8 @@ int main(void)
         cmocka_unit_test(an_older_tier_leaves_out_what_it_does_not_know),
         cmocka_unit_test(a_page_of_another_server_is_none),
         cmocka_unit_test(levels_are_read_from_etcd_down),
-        cmocka_unit_test(lines_of_readyz_are_told_apart),
+        cmocka_unit_test(an_older_tier_has_its_verdict_in_the_lines_of_readyz),
+        cmocka_unit_test(the_verdict_of_a_tier_is_read_with_what_to_do),
         cmocka_unit_test(every_refused_allocation_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -61,6 +61,7 @@ struct doctor_admin {
     /* upstream */
     bool answered; /* the thread that follows upstream */
     char standing[DOCTOR_NAME], reason[DOCTOR_TEXT], endpoint[BELFRY_ENDPOINT_TEXT];
+    char upstream_hint[DOCTOR_TEXT]; /* what to do about the reason; "": an older tier does not tell */
     int64_t revision, committed, upstream_revision;
     uint64_t silent_ms;                                 /* since it knew that it was up to date; UINT64_MAX: not told */
     struct belfry_endpoint endpoints[DOCTOR_ENDPOINTS]; /* of upstream, as configured */
@@ -70,7 +71,8 @@ struct doctor_admin {
     /* resources of an API server that the tier follows, instead of etcd */
     bool is_kube;
     size_t n_resources, n_ready;
-    char resource[DOCTOR_NAME], resource_why[DOCTOR_TEXT]; /* the first that is not ready, and why; "": all are */
+    char resource[DOCTOR_NAME]; /* the first that is not ready; "": all are. Why, and what to do */
+    char resource_why[DOCTOR_TEXT], resource_hint[DOCTOR_TEXT];
     /* the machine */
     bool has_clock; /* an older tier does not tell */
     int64_t clock_ahead_ms;
@@ -98,9 +100,11 @@ struct doctor_admin {
     size_t broken_level; /* 0: this tier */
     char broken_name[DOCTOR_NAME], broken_what[DOCTOR_TEXT];
     uint64_t broken_ms; /* 0: not told */
-    /* what /readyz has against it; "": nothing */
-    char lag_why[DOCTOR_TEXT], rights_why[DOCTOR_TEXT], other_why[DOCTOR_TEXT];
-    char lost_why[DOCTOR_TEXT]; /* what it says of data that upstream has lost; "": nothing */
+    /* the verdict, as /readyz, the page and top have it: "ready", "not ready", "draining"; "": an older tier */
+    char verdict[DOCTOR_NAME], ready_why[DOCTOR_TEXT], ready_hint[DOCTOR_TEXT];
+    /* what single checks have against it; "": nothing */
+    char lag_why[DOCTOR_TEXT], rights_why[DOCTOR_TEXT], rights_hint[DOCTOR_TEXT];
+    char lost_why[DOCTOR_TEXT], lost_hint[DOCTOR_TEXT]; /* of data that upstream has lost */
 };
 
 /* What a client with these credentials is answered. */

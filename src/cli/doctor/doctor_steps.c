@@ -243,52 +243,18 @@ static void judge_disk(const struct doctor_facts *facts, struct doctor_verdict *
         advise(v, "free some space there, or lower --history-bytes");
 }
 
-static const char *upstream_remedy(const char *reason)
+/* The tier knows what is wrong, and says what to do. An older one does not. */
+static void advise_upstream(struct doctor_verdict *v, const char *hint)
 {
-    static const struct {
-        const char *word, *remedy;
-    } rows[] = {
-        {"in a circle", "give each tier its own --name, and point --upstream at etcd or a tier above"},
-        {"more than 8 tiers", "point --upstream at a tier nearer to etcd"},
-        {"permission denied", "grant the tier's user the right to read its scope (docs/operations.md)"},
-        {"user name is empty", "auth is on: give the tier --upstream-user, or --upstream-cert"},
-        {"authentication failed", "check --upstream-user and --upstream-password-file of the tier"},
-        {"certificate", "check --upstream-cacert, --upstream-cert and --upstream-server-name of the tier"},
-        {"no such host", "check the names in --upstream of the tier, and DNS on its machine"},
-        {"too old", "upgrade etcd"},
-        {"listing", "wait: a cold tier reads everything once"},
-        {"joining", "wait a moment, and ask again"},
-        {"replaying", "wait: the tier reads what it has missed"},
-        {"starting", "wait a moment, and ask again"},
-    };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        if (strstr(reason, rows[i].word) != NULL)
-            return rows[i].remedy;
-    return "is upstream up, and can the tier's machine reach it? Clients keep their places meanwhile";
+    advise(v, "%s",
+           hint[0] != '\0'
+               ? hint
+               : "is upstream up, and can the tier's machine reach it? Clients keep their places meanwhile");
 }
 
 static bool is_stale(const struct doctor_admin *a)
 {
     return strcmp(a->standing, "stale") == 0;
-}
-
-static void advise_resource(struct doctor_verdict *v, const struct doctor_admin *a)
-{
-    const char *why = a->resource_why[0] != '\0' ? a->resource_why : a->reason;
-    if (strstr(why, "does not have the resource") != NULL)
-        advise(v, "check --follow of the tier: PLURAL, or PLURAL.GROUP; a custom resource is looked for again every "
-                  "10 s");
-    else if (strstr(why, "forbidden") != NULL || strstr(why, "403") != NULL)
-        advise(v,
-               "grant the tier's service account get, list and watch of %s (docs/kube-apiserver.md); it asks again "
-               "by itself",
-               a->resource[0] != '\0' ? a->resource : "that resource");
-    else if (strstr(why, "401") != NULL || strstr(why, "nauthorized") != NULL)
-        advise(v, "the API server does not know the tier's token: check the file of --upstream-token-file, or the "
-                  "kubeconfig");
-    else
-        advise(v, "is the API server up, and can the tier's machine reach it? Its log says more: events "
-                  "resource_request and resource_stale");
 }
 
 /* A level above this tier is in trouble, and this tier only for that reason. */
@@ -322,9 +288,7 @@ static void judge_upstream(const struct doctor_facts *facts, struct doctor_verdi
         find(v, DOCTOR_FAIL, "the tier %s: %s",
              is_stale(a) ? "is cut off from upstream, and its replica is stale" : "is not ready",
              a->reason[0] != '\0' ? a->reason : "it does not say why");
-        advise(v, "%s", upstream_remedy(a->reason));
-        if (a->is_kube)
-            advise_resource(v, a);
+        advise_upstream(v, a->upstream_hint);
         return;
     }
     if (a->endpoint[0] == '\0' && !a->is_kube) {
@@ -332,7 +296,7 @@ static void judge_upstream(const struct doctor_facts *facts, struct doctor_verdi
              a->reason[0] != '\0' ? a->reason : "the tier connects again");
         if (a->silent_ms != UINT64_MAX)
             find_more(v, "; what it serves is %.1f s old, and stale after 5 s", (double)a->silent_ms / 1000);
-        advise(v, "%s", upstream_remedy(a->reason));
+        advise_upstream(v, a->upstream_hint);
         return;
     }
     for (size_t i = 0; i < a->n_endpoints; i++)
@@ -353,7 +317,7 @@ static void judge_resources(const struct doctor_facts *facts, struct doctor_verd
     }
     find(v, DOCTOR_FAIL, "%zu of %zu are not ready: %s", a->n_resources - a->n_ready, a->n_resources,
          a->resource_why[0] != '\0' ? a->resource_why : "they are listed now");
-    advise_resource(v, a);
+    advise_upstream(v, a->resource_hint);
 }
 
 static void judge_replica(const struct doctor_facts *facts, struct doctor_verdict *v)
@@ -491,24 +455,22 @@ static void judge_auth(const struct doctor_facts *facts, struct doctor_verdict *
         return;
     }
     find(v, DOCTOR_FAIL, "%s: the listener rejects every client", facts->admin.rights_why);
-    advise(v, "turn auth on (etcdctl auth enable), or restart the tier with another rights= of that listener");
+    advise(v, "%s", facts->admin.rights_hint);
 }
 
+/* The one verdict that /readyz, the page and top have, too. */
 static void judge_ready(const struct doctor_facts *facts, struct doctor_verdict *v)
 {
-    if (facts->admin.lost_why[0] != '\0') {
-        find(v, DOCTOR_WARN, "%s", facts->admin.lost_why);
-        advise(
-            v,
-            "was etcd replaced by an empty one, or restored from a backup? If not, check --upstream and etcd's data");
-        return;
-    }
-    if (facts->admin.other_why[0] == '\0') {
+    const struct doctor_admin *a = &facts->admin;
+    if (a->verdict[0] != '\0' && strcmp(a->verdict, "ready") != 0) {
+        find(v, DOCTOR_FAIL, "%s: %s", a->verdict, a->ready_why);
+        advise(v, "%s", a->ready_hint[0] != '\0' ? a->ready_hint : "the tier's log says more");
+    } else if (a->lost_why[0] != '\0') {
+        find(v, DOCTOR_WARN, "%s", a->lost_why);
+        advise(v, "%s", a->lost_hint);
+    } else {
         v->result = DOCTOR_NONE;
-        return;
     }
-    find(v, DOCTOR_WARN, "not ready: %s", facts->admin.other_why);
-    advise(v, "a tier that drains ends soon; otherwise its log says more");
 }
 
 /* ---- the client ---- */
@@ -760,7 +722,7 @@ const struct doctor_step doctor_steps[N_STEPS] = {
     [STEP_DESCRIPTORS] = {"descriptors", ON_TIER, 0, judge_descriptors, NULL},
     [STEP_POOLS] = {"pools", ON_TIER, 0, judge_pools, NULL},
     [STEP_AUTH] = {"auth", ON_TIER | NEEDS(STEP_UPSTREAM), 0, judge_auth, NULL},
-    [STEP_READY] = {"ready", ON_TIER | NEEDS(STEP_UPSTREAM), 0, judge_ready, NULL},
+    [STEP_READY] = {"ready", ON_TIER, 0, judge_ready, NULL},
     [STEP_SCOPE] = {"scope", ON_TIER, 0, judge_scope, names_range},
     [STEP_IDENTITY] = {"identity", NEEDS(STEP_TLS), NEEDS(STEP_UPSTREAM) | NEEDS(STEP_AUTH), judge_identity,
                        follows_etcd},

@@ -192,15 +192,16 @@ static void what_a_tier_says_of_upstream_has_its_remedy(void **state)
     (void)state;
     SET(a->standing, "not ready");
     SET(a->reason, "tiers in a circle: a > b > a");
-    assert_trouble("fail upstream: the tier is not ready: tiers in a circle", "--name");
-    SET(a->reason, "etcdserver: permission denied");
-    assert_trouble("fail upstream: ", "grant the tier's user");
+    SET(a->upstream_hint, "give each tier its own --name");
+    assert_trouble("fail upstream: the tier is not ready: tiers in a circle", "give each tier its own --name");
     assert_int_equal(result_of(STEP_IDENTITY), DOCTOR_SKIP);
     SET(a->standing, "stale");
-    SET(a->reason, "upstream http://etcd:2379: connection refused");
+    SET(a->reason, "upstream http://etcd:2379 unreachable (connection refused)");
     a->endpoint[0] = '\0';
-    assert_trouble("fail upstream: the tier is cut off from upstream, and its replica is stale: ",
-                   "connection refused");
+    a->upstream_hint[0] = '\0'; /* an older tier */
+    assert_trouble("fail upstream: the tier is cut off from upstream, and its replica is stale: upstream "
+                   "http://etcd:2379 unreachable (connection refused) |",
+                   "is upstream up");
     SET(a->endpoint, "http://etcd:2379");
     assert_trouble("fail replica: the replica is stale: http://etcd:2379", "leader");
     SET(a->standing, "ready");
@@ -325,9 +326,36 @@ static void the_client_is_judged(void **state)
     assert_int_equal(result_of(STEP_MEMBERS), DOCTOR_WARN);
     assert_string_equal(verdict.what, "http://etcd-1:2379 does not answer: no answer");
     SET(facts.admin.rights_why, "auth is off upstream, and https://edge-7:23790 has rights=upstream");
-    assert_trouble("fail auth: auth is off", "auth enable");
+    SET(facts.admin.rights_hint, "turn auth on upstream");
+    assert_trouble("fail auth: auth is off", "turn auth on");
     c->asks_range = false;
     assert_int_equal(result_of(STEP_RIGHTS), DOCTOR_NONE);
+}
+
+/* The tier's own verdict, in its words: a tier that /readyz takes out of service is never fine for doctor. */
+static void a_tier_that_is_not_ready_is_a_failure(void **state)
+{
+    struct doctor_admin *a = &facts.admin;
+    (void)state;
+    SET(a->verdict, "ready");
+    assert_string_equal(first_trouble(), "");
+    SET(a->verdict, "not ready");
+    SET(a->ready_why, "workers: 1 of 2 did not answer");
+    SET(a->ready_hint, "is the machine out of processor time?");
+    assert_trouble("fail ready: not ready: workers: 1 of 2 did not answer", "out of processor time");
+    SET(a->verdict, "draining");
+    SET(a->ready_why, "drain: the tier drains");
+    a->ready_hint[0] = '\0'; /* an older tier */
+    assert_trouble("fail ready: draining: drain: the tier drains", "log");
+    SET(a->standing, "stale"); /* judged even when upstream has failed */
+    a->endpoint[0] = '\0';
+    assert_int_equal(result_of(STEP_READY), DOCTOR_FAIL);
+    SET(a->standing, "ready");
+    SET(a->endpoint, "http://etcd:2379");
+    SET(a->verdict, "ready");
+    SET(a->lost_why, "upstream lost data 60 s ago");
+    SET(a->lost_hint, "was etcd replaced?");
+    assert_trouble("warn ready: upstream lost data", "replaced");
 }
 
 static void members_and_versions_are_judged(void **state)
@@ -406,16 +434,13 @@ static void resources_of_an_api_server_are_judged_instead_of_etcd(void **state)
     assert_int_equal(result_of(STEP_IDENTITY), DOCTOR_NONE);
     a->n_ready = 2;
     SET(a->resource_why, "widgets.demo is not followed yet: upstream does not have the resource");
-    assert_non_null(strstr(first_trouble(), "fail resources: 1 of 3 are not ready: widgets.demo is not followed yet"));
-    assert_non_null(strstr(first_trouble(), "check --follow"));
-    SET(a->resource, "pods");
-    SET(a->resource_why, "pods is forbidden: User \"tier\" cannot list");
-    assert_non_null(strstr(first_trouble(), "service account get, list and watch of pods"));
+    SET(a->resource_hint, "check --follow of the tier");
+    assert_trouble("fail resources: 1 of 3 are not ready: widgets.demo is not followed yet", "check --follow");
     SET(a->standing, "not ready"); /* the tier has no other resource */
     a->n_ready = 0;
     SET(a->reason, "pods: 403 Forbidden: pods is forbidden: User \"tier\" cannot list");
-    assert_non_null(strstr(first_trouble(), "fail upstream: the tier is not ready: pods: 403"));
-    assert_non_null(strstr(first_trouble(), "service account get, list and watch of pods"));
+    SET(a->upstream_hint, "grant the tier's account the right that is named");
+    assert_trouble("fail upstream: the tier is not ready: pods: 403", "grant the tier's account");
     SET(a->standing, "ready");
     a->is_kube = false;
     facts.client.answer.err = BELFRY_OK;
@@ -484,6 +509,7 @@ int main(void)
         cmocka_unit_test_setup(a_clock_is_judged_by_what_is_sure, begin_well),
         cmocka_unit_test_setup(descriptors_and_pools_are_judged, begin_well),
         cmocka_unit_test_setup(the_client_is_judged, begin_well),
+        cmocka_unit_test_setup(a_tier_that_is_not_ready_is_a_failure, begin_well),
         cmocka_unit_test_setup(members_and_versions_are_judged, begin_well),
         cmocka_unit_test_setup(a_write_is_told_with_the_time_of_each_hop, begin_well),
         cmocka_unit_test_setup(resources_of_an_api_server_are_judged_instead_of_etcd, begin_well),

@@ -81,6 +81,9 @@ static void read_troubles(struct top_numbers *n, yyjson_val *pools)
         const char *trouble = text_of(pool, "trouble");
         if (trouble[0] != '\0' && n->n_troubles < TOP_POOLS)
             n->troubles[n->n_troubles++] = trouble;
+        trouble = text_of(pool, "admin_trouble");
+        if (trouble[0] != '\0' && n->n_troubles < TOP_POOLS)
+            n->troubles[n->n_troubles++] = trouble;
     }
 }
 

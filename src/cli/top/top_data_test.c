@@ -154,9 +154,11 @@ static void pools_in_trouble_are_in_the_head(void **state)
     (void)state;
     struct top_view view = {.sort = "", .line_end = "\n"};
     assert_int_equal(read_with(rows_json), BELFRY_OK);
-    assert_int_equal(data.numbers.n_troubles, 1);
+    assert_int_equal(data.numbers.n_troubles, 2);
     show(&view);
-    assert_non_null(strstr(text, "\npools     calls: clients refused or ended in the last minute in 1 of 2 workers; "));
+    assert_non_null(
+        strstr(text, "\npools     connections: clients refused or ended in the last minute at the admin address; "));
+    assert_non_null(strstr(text, "\n          calls: clients refused or ended in the last minute in 1 of 2 workers; "));
     assert_non_null(strstr(text, "; 10.0.0.9 holds most, "));
     data.numbers.n_troubles = 0;
     show(&view);
@@ -292,7 +294,7 @@ static void eighty_columns_have_what_matters_and_the_column_that_sorts(void **st
 
 static void rows_are_scrolled(void **state)
 {
-    struct top_view view = {.sort = "lag", .line_end = "\n", .columns = 80, .lines = 11, .first = 1};
+    struct top_view view = {.sort = "lag", .line_end = "\n", .columns = 80, .lines = 12, .first = 1};
     (void)state;
     assert_int_equal(read_with(rows_json), BELFRY_OK);
     assert_int_equal(top_screen_page(&data, &view), 2);

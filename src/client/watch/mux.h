@@ -1,6 +1,7 @@
 /* src/client/watch/mux.h
  *
- * mux: many watches on one Watch stream, held through faults of servers and connections. The watch machine of the client.
+ * mux: many watches on one Watch stream, held through faults of servers and connections. The watch machine of the
+ * client.
  *
  * Messages and `now` go in; requests to send and actions (give this batch, this watch has ended) come out. The mux
  * opens no stream itself: it says when it wants one (belfry_mux_wants_stream), its owner reports when one is up or

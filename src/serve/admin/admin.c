@@ -510,8 +510,10 @@ static int write_readyz(const struct admin *admin, const struct tier_numbers *nu
     readiness_judge(numbers, &readiness);
     for (enum readiness_check check = 0; check < READINESS_N; check++) {
         const struct readiness_finding *finding = &readiness.checks[check];
+        char line[READINESS_LINE];
+        readiness_line(check, finding, line);
         if (!finding->holds)
-            text_say(&text, "[-]%s: %s\n", readiness_name(check), finding->why);
+            text_say(&text, "[-]%s\n", line);
         else if (verbose)
             text_say(&text, "[+]%s ok\n", readiness_name(check));
     }

@@ -372,8 +372,9 @@ static void readiness_names_each_check(void **state)
     reset_numbers();
     numbers.upstream.standing = DRIVER_NOT_READY;
     numbers.upstream.silent_ms = BELFRY_NEVER;
-    snprintf(numbers.upstream.reason, sizeof(numbers.upstream.reason), "http://a:1: connection refused");
-    assert_ready(503, "[-]upstream: not ready: http://a:1: connection refused\n[-]lag: not known yet (limit 5 s)\n"
+    snprintf(numbers.upstream.reason, sizeof(numbers.upstream.reason),
+             "upstream http://a:1 unreachable (connection refused)");
+    assert_ready(503, "[-]upstream http://a:1 unreachable (connection refused)\n[-]lag: not known yet (limit 5 s)\n"
                       "[+]replica ok\n[+]workers ok\n[+]rights ok\n[+]drain ok\n[+]pools ok\nnot ready\n");
     reset_numbers();
     numbers.upstream.disk_trouble = true; /* it follows, from memory, and should get no more clients */

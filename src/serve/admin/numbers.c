@@ -25,7 +25,7 @@ const char *numbers_trouble_name(enum driver_trouble trouble)
         [DRIVER_FINE] = "",         [DRIVER_GAVE_UP] = "gave_up", [DRIVER_TOO_OLD] = "too_old",
         [DRIVER_LOG_IN] = "log_in", [DRIVER_REFUSED] = "refused", [DRIVER_UNREACHABLE] = "unreachable",
         [DRIVER_DISK] = "disk",     [DRIVER_WORKING] = "working", [DRIVER_SILENT] = "silent",
-        [DRIVER_ABSENT] = "absent"};
+        [DRIVER_ABSENT] = "absent", [DRIVER_DENIED] = "denied"};
     return names[trouble];
 }
 

@@ -213,6 +213,8 @@ static struct tier_numbers make_numbers(void)
     n.log_newest = 48120733;
     n.log_bytes = 268435456;
     n.listeners = (struct listener_stats){.accepted = 300, .refused = 301};
+    n.admin.pools[SHARES_CONNECTIONS] =
+        (struct pool_numbers){.used = 50, .limit = 100, .in_trouble = 1, .largest = 40, .client = "10.0.0.8"};
     n.admin.connections = 302;
     n.admin.refused = 303;
     n.listeners_left_s = 7689600;

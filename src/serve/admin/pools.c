@@ -186,6 +186,8 @@ void pools_write(struct belfry_json *json, const struct tier_numbers *numbers)
         write_members(json, &sum);
         if (pools_trouble(numbers, pool, why))
             belfry_json_str(json, "trouble", why);
+        if (pools_admin_trouble(numbers, pool, why))
+            belfry_json_str(json, "admin_trouble", why);
         belfry_json_close(json, '}');
     }
     belfry_json_close(json, '}');

@@ -44,7 +44,8 @@ bool pools_admin_trouble(const struct tier_numbers *numbers, enum shares_pool po
 
 /* As a member "pools": {"memory":{"used":N,"limit":N,"refused":N,"ended":N,"largest":N,"client":".."},...}. */
 void pools_write_worker(struct belfry_json *json, const struct pool_numbers pools[SHARES_N]);
-/* The same for all workers; "trouble":".." is the sentence for those in trouble. */
+/* The same for all workers; "trouble":".." is the sentence for those in trouble, "admin_trouble":".." that for the pool
+ * of the admin address. */
 void pools_write(struct belfry_json *json, const struct tier_numbers *numbers);
 
 #endif

@@ -4,8 +4,11 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
+
+#define UPSTREAM_FIRST "the check of upstream says why: mend that, and the tier catches up by itself"
 
 __attribute__((format(printf, 3, 4))) static void fails(struct readiness_finding *out, const char *hint,
                                                         const char *format, ...)
@@ -18,22 +21,29 @@ __attribute__((format(printf, 3, 4))) static void fails(struct readiness_finding
     va_end(args);
 }
 
-static const char *upstream_hint(enum driver_trouble trouble)
+const char *readiness_upstream_hint(enum driver_trouble trouble)
 {
     static const char *const hints[DRIVER_TROUBLES] = {
         [DRIVER_FINE] = "",
         [DRIVER_GAVE_UP] =
             "give each tier its own --name, point --upstream at etcd or a tier nearer to it, and restart",
         [DRIVER_TOO_OLD] = "upgrade etcd",
-        [DRIVER_LOG_IN] = "check --upstream-user and --upstream-password-file of the tier",
-        [DRIVER_REFUSED] = "upstream answers with an error: does it have a leader, and may the tier read its scope?",
-        [DRIVER_UNREACHABLE] = ("is upstream up, can the tier's machine reach it, and do the certificates fit? Clients "
-                                "keep their places meanwhile"),
+        [DRIVER_LOG_IN] =
+            ("check --upstream-user and --upstream-password-file of the tier; in front of Kubernetes, the token in "
+             "--upstream-token-file or the kubeconfig"),
+        [DRIVER_REFUSED] = ("upstream answers with an error: does it have a leader? If auth is on, the tier needs "
+                            "--upstream-user, or --upstream-cert"),
+        [DRIVER_UNREACHABLE] =
+            ("is upstream up, with a leader, can the tier's machine reach it and resolve its name, and do "
+             "--upstream-cacert, --upstream-cert and --upstream-server-name fit? Clients keep their places meanwhile"),
         [DRIVER_DISK] = "make room where --cache-dir is; the tier goes on by itself",
         [DRIVER_WORKING] = "wait: the tier reads from upstream what it does not have",
         [DRIVER_SILENT] =
             "look at the member that the tier follows: does it have a leader, is it stopped or overloaded?",
         [DRIVER_ABSENT] = "check --follow of the tier: PLURAL, or PLURAL.GROUP; the tier looks for it every 10 s",
+        [DRIVER_DENIED] =
+            ("grant the tier's account the right that is named: in etcd, to read its --scope (docs/operations.md); in "
+             "Kubernetes, get, list and watch (docs/kube-apiserver.md). The tier asks again by itself"),
     };
     return hints[trouble];
 }
@@ -41,11 +51,13 @@ static const char *upstream_hint(enum driver_trouble trouble)
 static void check_upstream(const struct tier_numbers *numbers, struct readiness_finding *out)
 {
     const struct driver_status *s = &numbers->upstream;
+    const char *hint = readiness_upstream_hint(s->trouble);
     if (!numbers->upstream_answered)
         fails(out, "restart the tier, and report it with its log: that is a bug", "the follower did not answer");
+    else if (s->standing == DRIVER_STALE)
+        fails(out, hint, "%s%sdata is stale", s->reason, s->reason[0] != '\0' ? "; " : "");
     else if (s->standing != DRIVER_READY)
-        fails(out, upstream_hint(s->trouble), "%s%s%s", numbers_standing_name(s->standing),
-              s->reason[0] != '\0' ? ": " : "", s->reason);
+        fails(out, hint, "%s", s->reason[0] != '\0' ? s->reason : numbers_standing_name(s->standing));
 }
 
 static void check_lag(const struct tier_numbers *numbers, struct readiness_finding *out)
@@ -54,16 +66,17 @@ static void check_lag(const struct tier_numbers *numbers, struct readiness_findi
     double limit = (double)numbers->ready_lag_ms / 1000;
     bool is_known_cause = numbers->upstream_answered && numbers->upstream.standing != DRIVER_READY;
     if (behind == BELFRY_NEVER)
-        fails(out, "", "not known yet (limit %g s)", limit);
+        fails(out, is_known_cause ? UPSTREAM_FIRST : "wait: upstream has not answered yet",
+              "not known yet (limit %g s)", limit);
     else if (behind > numbers->ready_lag_ms)
-        fails(out, is_known_cause ? "" : "is the link to upstream slow, or the machine busy?",
+        fails(out, is_known_cause ? UPSTREAM_FIRST : "is the link to upstream slow, or the machine busy?",
               "%g s behind (limit %g s)", (double)behind / 1000, limit);
 }
 
 static void check_replica(const struct tier_numbers *numbers, struct readiness_finding *out)
 {
     if (numbers->upstream_answered && numbers->upstream.disk_trouble)
-        fails(out, upstream_hint(DRIVER_DISK), "%s", numbers->upstream.disk_why);
+        fails(out, readiness_upstream_hint(DRIVER_DISK), "%s", numbers->upstream.disk_why);
 }
 
 static void check_workers(const struct tier_numbers *numbers, struct readiness_finding *out)
@@ -84,7 +97,10 @@ static void check_rights(const struct tier_numbers *numbers, struct readiness_fi
         if (!worker->answered || worker->auth == PERMIT_AUTH_ON)
             continue;
         bool is_off = worker->auth == PERMIT_AUTH_OFF;
-        fails(out, is_off ? "turn auth on upstream, or restart the tier with another rights= of that listener" : "",
+        fails(out,
+              is_off ? "turn auth on upstream (etcdctl auth enable), or restart the tier with another rights= of that "
+                       "listener"
+                     : "wait: the tier asks upstream; if that lasts, is upstream up?",
               "%s upstream, and %.128s has rights=upstream",
               is_off ? "auth is off" : "it is not known yet whether auth is on", numbers->guarded);
         return;
@@ -94,7 +110,7 @@ static void check_rights(const struct tier_numbers *numbers, struct readiness_fi
 static void check_drain(const struct tier_numbers *numbers, struct readiness_finding *out)
 {
     if (numbers->draining)
-        fails(out, "", "the tier drains");
+        fails(out, "nothing: it was told to stop, and clients go to other tiers", "the tier drains");
 }
 
 static const struct {
@@ -108,6 +124,14 @@ static const struct {
 const char *readiness_name(enum readiness_check check)
 {
     return checks[check].name;
+}
+
+void readiness_line(enum readiness_check check, const struct readiness_finding *finding, char out[READINESS_LINE])
+{
+    const char *name = checks[check].name;
+    size_t len = strlen(name);
+    bool is_named = strncmp(finding->why, name, len) == 0 && finding->why[len] == ' ';
+    snprintf(out, READINESS_LINE, "%s%s%s", is_named ? "" : name, is_named ? "" : ": ", finding->why);
 }
 
 void readiness_judge(const struct tier_numbers *numbers, struct readiness *out)
@@ -134,7 +158,7 @@ bool readiness_warns(const struct tier_numbers *numbers, struct readiness_findin
 
 void readiness_write(struct belfry_json *json, const struct tier_numbers *numbers)
 {
-    char why[READINESS_WHY + 32] = "";
+    char why[READINESS_LINE] = "", hint[READINESS_WHY] = "";
     struct readiness judged, *readiness = &judged;
     struct readiness_finding warning;
     readiness_judge(numbers, readiness);
@@ -158,8 +182,10 @@ void readiness_write(struct belfry_json *json, const struct tier_numbers *number
             belfry_json_str(json, "hint", finding->hint);
         }
         belfry_json_close(json, '}');
-        if (!finding->holds && why[0] == '\0')
-            snprintf(why, sizeof(why), "%s: %s", readiness_name(check), finding->why);
+        if (!finding->holds && why[0] == '\0') {
+            readiness_line(check, finding, why);
+            snprintf(hint, sizeof(hint), "%s", finding->hint);
+        }
     }
     belfry_json_close(json, ']');
     belfry_json_bool(json, "ready", readiness->is_ready);
@@ -168,4 +194,5 @@ void readiness_write(struct belfry_json *json, const struct tier_numbers *number
                     : readiness->is_ready                     ? "ready"
                                                               : "not ready");
     belfry_json_str(json, "why", why);
+    belfry_json_str(json, "hint", hint);
 }

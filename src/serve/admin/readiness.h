@@ -13,7 +13,8 @@
 
 #include "serve/admin/numbers.h"
 
-#define READINESS_WHY 320 /* of a sentence, with NUL */
+#define READINESS_WHY  320                  /* of a sentence, with NUL */
+#define READINESS_LINE (READINESS_WHY + 32) /* of a sentence with the name of its check */
 
 enum readiness_check {
     READINESS_UPSTREAM, /* the tier follows upstream and is not stale */
@@ -28,7 +29,7 @@ enum readiness_check {
 struct readiness_finding {
     bool holds;
     char why[READINESS_WHY]; /* why it does not; "": it holds */
-    const char *hint;        /* what to do about it; "": nothing, or it holds */
+    const char *hint;        /* what to do about it; "": it holds */
 };
 
 #define READINESS_LOSS_MS (60 * 60 * 1000) /* so long is a loss of upstream's data told */
@@ -46,11 +47,20 @@ bool readiness_warns(const struct tier_numbers *numbers, struct readiness_findin
 
 const char *readiness_name(enum readiness_check check); /* "upstream", "lag", ... */
 
+/* The sentence of a check that does not hold, with the check's name in front, unless the sentence begins with it:
+ *     lag: 9 s behind (limit 5 s)
+ *     upstream http://etcd:2379 unreachable (connection refused); data is stale */
+void readiness_line(enum readiness_check check, const struct readiness_finding *finding, char out[READINESS_LINE]);
+
+/* What to do about a trouble with upstream; "" for DRIVER_FINE. */
+const char *readiness_upstream_hint(enum driver_trouble trouble);
+
 /* As members of an object that is open:
- * "ready":false,"verdict":"not ready","why":"lag: 9 s behind (limit 5 s)",
+ * "ready":false,"verdict":"not ready","why":"lag: 9 s behind (limit 5 s)","hint":"..",
  * "warnings":[{"name":"upstream","why":"..","hint":".."}],
  * "checks":[{"name":"upstream","ok":true},{"name":"lag","ok":false,"why":"..","hint":".."},...]
- * The verdict is "ready", "not ready" or "draining"; "why" is that of the first check that does not hold, or "". */
+ * The verdict is "ready", "not ready" or "draining"; "why" and "hint" are those of the first check that
+ * does not hold, or "". */
 void readiness_write(struct belfry_json *json, const struct tier_numbers *numbers);
 
 #endif

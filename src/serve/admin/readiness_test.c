@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
+
 static struct worker_numbers workers[2];
 static struct tier_numbers numbers;
 
@@ -31,6 +33,7 @@ static void assert_fails_alone(enum readiness_check failing)
     for (enum readiness_check check = 0; check < READINESS_N; check++) {
         assert_int_equal(readiness.checks[check].holds, check != failing);
         assert_int_equal(readiness.checks[check].why[0] != '\0', check == failing);
+        assert_int_equal(readiness.checks[check].hint[0] != '\0', check == failing);
     }
 }
 
@@ -57,6 +60,7 @@ static void verdict_is_written_with_why_and_what_to_do(void **state)
     numbers.upstream.disk_trouble = true;
     snprintf(numbers.upstream.disk_why, sizeof(numbers.upstream.disk_why), "disk full: /cache");
     assert_written("\"ready\":false,\"verdict\":\"not ready\",\"why\":\"replica: disk full: /cache\"");
+    assert_written("\"hint\":\"make room where --cache-dir is; the tier goes on by itself\"}");
     assert_written("{\"name\":\"replica\",\"ok\":false,\"why\":\"disk full: /cache\",\"hint\":\"make room where "
                    "--cache-dir is; the tier goes on by itself\"}");
     numbers.draining = true;
@@ -93,6 +97,39 @@ static void every_trouble_of_upstream_has_a_hint(void **state)
     }
 }
 
+/* One line says what is wrong, once. */
+static void a_line_names_upstream_once_and_what_it_means(void **state)
+{
+    static const struct {
+        enum driver_standing standing;
+        enum driver_trouble trouble;
+        const char *reason, *line;
+    } rows[] = {
+        {DRIVER_STALE, DRIVER_UNREACHABLE, "upstream http://127.0.0.1:2379 unreachable (connection refused)",
+         "upstream http://127.0.0.1:2379 unreachable (connection refused); data is stale"},
+        {DRIVER_STALE, DRIVER_REFUSED, "upstream http://a:1: etcdserver: no leader",
+         "upstream http://a:1: etcdserver: no leader; data is stale"},
+        {DRIVER_STALE, DRIVER_SILENT, "upstream is silent", "upstream is silent; data is stale"},
+        {DRIVER_STALE, DRIVER_SILENT, "pods is not followed yet", "upstream: pods is not followed yet; data is stale"},
+        {DRIVER_STALE, DRIVER_SILENT, "", "upstream: data is stale"},
+        {DRIVER_NOT_READY, DRIVER_WORKING, "starting", "upstream: starting"},
+        {DRIVER_NOT_READY, DRIVER_UNREACHABLE, "upstream http://a:1 unreachable (no answer)",
+         "upstream http://a:1 unreachable (no answer)"},
+        {DRIVER_NOT_READY, DRIVER_WORKING, "", "upstream: not ready"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct readiness readiness;
+        char line[READINESS_LINE];
+        setup(state);
+        numbers.upstream.standing = rows[i].standing;
+        numbers.upstream.trouble = rows[i].trouble;
+        snprintf(numbers.upstream.reason, sizeof(numbers.upstream.reason), "%s", rows[i].reason);
+        readiness_judge(&numbers, &readiness);
+        readiness_line(READINESS_UPSTREAM, &readiness.checks[READINESS_UPSTREAM], line);
+        assert_string_equal(line, rows[i].line);
+    }
+}
+
 static void tier_that_follows_is_ready(void **state)
 {
     (void)state;
@@ -102,9 +139,12 @@ static void tier_that_follows_is_ready(void **state)
 static void each_check_fails_for_its_own_reason(void **state)
 {
     numbers.upstream.standing = DRIVER_STALE;
+    numbers.upstream.trouble = DRIVER_SILENT;
     assert_fails_alone(READINESS_UPSTREAM);
     setup(state);
     numbers.upstream.silent_ms = 5001;
+    assert_fails_alone(READINESS_LAG);
+    numbers.upstream.silent_ms = BELFRY_NEVER;
     assert_fails_alone(READINESS_LAG);
     setup(state);
     numbers.upstream.disk_trouble = true;
@@ -116,6 +156,7 @@ static void each_check_fails_for_its_own_reason(void **state)
     setup(state);
     numbers.guarded = "http://127.0.0.1:1";
     workers[0].auth = PERMIT_AUTH_ON;
+    assert_fails_alone(READINESS_RIGHTS); /* not known yet */
     workers[1].auth = PERMIT_AUTH_OFF;
     assert_fails_alone(READINESS_RIGHTS);
     setup(state);
@@ -138,6 +179,7 @@ int main(void)
         cmocka_unit_test_setup(each_check_fails_for_its_own_reason, setup),
         cmocka_unit_test_setup(verdict_is_written_with_why_and_what_to_do, setup),
         cmocka_unit_test_setup(lost_data_is_told_for_an_hour, setup),
+        cmocka_unit_test_setup(a_line_names_upstream_once_and_what_it_means, setup),
         cmocka_unit_test_setup(every_trouble_of_upstream_has_a_hint, setup),
         cmocka_unit_test(names_are_those_of_readyz),
     };

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "serve/admin/readiness.h"
+
 #define AT(field) offsetof(struct resource_numbers, field)
 
 /* clang-format off */
@@ -53,6 +55,7 @@ static void write_resource(struct belfry_json *json, const struct resource_numbe
     belfry_json_str(json, "state", resource->state);
     belfry_json_str(json, "server", resource->server);
     belfry_json_str(json, "reason", resource->reason);
+    belfry_json_str(json, "hint", readiness_upstream_hint(resource->trouble));
     belfry_json_str(json, "relisted", resource->relisted);
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
         belfry_json_uint(json, table[i].name, resources_value(resource, &table[i]));

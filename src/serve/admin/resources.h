@@ -12,16 +12,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "follow/driver.h"
 #include "json/json.h"
 
 struct resource_numbers {
-    char name[320];        /* PLURAL or PLURAL.GROUP */
-    char version[64];      /* of the API, "v1"; "": it is not found yet */
-    char state[16];        /* "looking", "absent", or the follower's: "listing", "joining", "auditing", "live" */
-    char server[320];      /* the URL of the API server that is asked; "": none yet */
-    char reason[256];      /* why it is not ready; "": it is */
-    char relisted[64];     /* why it listed anew the last time; "": it never did */
-    uint64_t ready, stale; /* 0 or 1 */
+    char name[320];              /* PLURAL or PLURAL.GROUP */
+    char version[64];            /* of the API, "v1"; "": it is not found yet */
+    char state[16];              /* "looking", "absent", or the follower's: "listing", "joining", "auditing", "live" */
+    char server[320];            /* the URL of the API server that is asked; "": none yet */
+    char reason[256];            /* why it is not ready; "": it is */
+    enum driver_trouble trouble; /* the same as a word */
+    char relisted[64];           /* why it listed anew the last time; "": it never did */
+    uint64_t ready, stale;       /* 0 or 1 */
     uint64_t resource_version;
     uint64_t objects, replica_bytes, log_bytes;
     uint64_t events, bookmarks, listings, expired, rewritten, watches, probes, moves;

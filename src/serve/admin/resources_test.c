@@ -25,6 +25,7 @@ static void a_resource_is_a_row(void **state)
     struct belfry_buf out = {0};
     struct belfry_json json = belfry_json_begin(&out);
     (void)state;
+    resources[1].trouble = DRIVER_DENIED;
     belfry_json_open(&json, NULL, '{');
     resources_write(&json, resources, 2);
     belfry_json_close(&json, '}');
@@ -32,9 +33,10 @@ static void a_resource_is_a_row(void **state)
     assert_int_equal(belfry_buf_append(&out, "", 1), BELFRY_OK);
     static const char begin[] =
         "{\"resources\":[{\"name\":\"pods\",\"version\":\"v1\",\"state\":\"live\",\"server\":\"\","
-        "\"reason\":\"\",\"relisted\":\"\",\"ready\":1,\"stale\":0,\"resource_version\":203,"
+        "\"reason\":\"\",\"hint\":\"\",\"relisted\":\"\",\"ready\":1,\"stale\":0,\"resource_version\":203,"
         "\"objects\":7,";
     assert_memory_equal(belfry_buf_bytes(&out).data, begin, strlen(begin));
+    assert_non_null(strstr(belfry_buf_bytes(&out).data, "\"hint\":\"grant the tier's account the right that is named"));
     assert_non_null(strstr(belfry_buf_bytes(&out).data, "\"proofs\":5,\"unproven\":0},{\"name\":\"widgets.demo"));
     belfry_buf_fini(&out);
 }

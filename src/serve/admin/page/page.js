@@ -125,7 +125,7 @@ function showTitle() {
 function showHealth() {
   const {summary, upstream, pools} = numbers;
   const failed = summary.checks.filter(check => !check.ok);
-  const troubles = Object.values(pools).map(pool => pool.trouble).filter(Boolean);
+  const troubles = Object.values(pools).flatMap(pool => [pool.trouble, pool.admin_trouble]).filter(Boolean);
   const verdict = numbers.draining ? "Draining" : summary.ready ? "Ready" : "Not ready";
   $("health").className = "card health " + (!summary.ready ? "bad" : troubles.length + (summary.warnings ?? []).length > 0 ? "warn" : "ok");
   say($("verdict"), verdict);
@@ -139,7 +139,7 @@ function showHealth() {
   const items = summary.checks.map(check => make("li", check.ok ? {} : {class: "no"}, check.name));
   items.push(make("li", troubles.length > 0 ? {class: "attention"} : {}, "pools"));
   $("checks").replaceChildren(...items);
-  const line = (kind, {name, why, hint}) => make("li", kind, `${name}: ${why}`, ...(hint ? [make("div", {class: "hint"}, hint)] : []));
+  const line = (kind, {name, why, hint}) => make("li", kind, why.startsWith(name + " ") ? why : `${name}: ${why}`, ...(hint ? [make("div", {class: "hint"}, hint)] : []));
   const lines = [...failed.map(check => line({class: "no"}, check)), ...(summary.warnings ?? []).map(warning => line({}, warning))];
   $("troubles").replaceChildren(...lines, ...troubles.map(text => make("li", {}, text)));
 }
@@ -202,11 +202,11 @@ function hop(level) {
   return (level.hop === "half_trip" ? "≈ " : "") + ms(level.hop_us / 1000);
 }
 
-/* A level is known as of some time ago: a revision that is older than its neighbour's must not look like a lag, nor the
- * lag of a level that is silent like none. */
+/* A level above is known as of some time ago: a revision that is older than its neighbour's must not look like a lag, nor
+ * the lag of a level that is silent like none. */
 function treeState(level) {
   const said = level.standing === "?" ? level.last_standing ?? "unknown" : level.standing || "–";
-  return [said + (level.standing === "?" || level.age_ms >= 1000 ? ` ${age(level.age_ms)} ago` : ""), standings[level.standing] ?? ""];
+  return [said + (level.age_ms != null ? ` ${age(level.age_ms)} ago` : ""), standings[level.standing] ?? ""];
 }
 
 function treeRow(name, [state, kind], revision, lag, hopText, version, address, self) {
@@ -215,6 +215,19 @@ function treeRow(name, [state, kind], revision, lag, hopText, version, address, 
     make("td", {class: kind}, state),
     make("td", {class: "num wide"}, known(revision, count)), make("td", {class: "num"}, known(lag, count)),
     make("td", {class: "num"}, hopText), make("td", {class: "wide"}, version || "–"), make("td", {class: "wide text"}, address || "–"));
+}
+
+/* Tiers below by name, with the time when they were last here. A tier that loses upstream ends their streams, and for a
+ * minute it is still shown whom that met. */
+const below = new Map(), GONE_MS = 60000;
+
+function goneRows(tree) {
+  const now = performance.now();
+  for (const tier of tree.below) below.set(tier.name, {tier, at: now});
+  for (const [name, last] of below) if (now - last.at > GONE_MS) below.delete(name);
+  if (tree.more > 0) return [];
+  return [...below.values()].filter(last => last.at < now)
+    .map(({tier, at}) => treeRow("↳ " + tier.name, [`gone, ${age(now - at)} ago`, "state-bad"], null, null, "–", "", tier.peer));
 }
 
 function showTree(tree) {
@@ -228,6 +241,7 @@ function showTree(tree) {
       + (tree.broken.for_ms == null ? "" : `, for ${age(tree.broken.for_ms)}`) + (tree.broken.why ? `: ${tree.broken.why}` : ""))));
   for (const tier of tree.below)
     rows.push(treeRow("↳ " + tier.name, [tier.lag > 0 ? "behind" : "synced", ""], tier.position, tier.lag, "–", "", tier.peer));
+  rows.push(...goneRows(tree));
   if (tree.more > 0) rows.push(make("tr", {}, make("td", {colspan: "7", class: "empty"}, `and ${count(tree.more)} streams of other tiers below`)));
   $("tree").tBodies[0].replaceChildren(...rows);
 }
