@@ -364,7 +364,7 @@ static void front_on_timer(uv_timer_t *timer)
     look_at_files(front, now);
     belfry_tls_tickets_rotate(front->tickets, now);
     logger_tick(front->logger);
-    tier_note_admin(front->tier, front->admin_inbound);
+    tier_note_admin(front->tier, front->admin_inbound, front->admin);
     admin_tick(front->admin, now);
     if (front->state == FRONT_SERVING || front->state == FRONT_DRAINING)
         note_listeners(front);

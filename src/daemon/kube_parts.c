@@ -290,6 +290,7 @@ static void on_count(struct worker_parts *parts, struct worker_numbers *numbers)
     kfront_stats(t->kfront, &numbers->kfront);
     for (size_t i = 0; i < KFRONT_KINDS; i++)
         numbers->relay.relayed += numbers->kfront.relay.passed[i];
+    numbers->route.refused_pages = numbers->kfront.refused_pages; /* one count, whatever is in front */
     reviews_stats(t->reviews, &numbers->reviews);
     numbers->auth = PERMIT_AUTH_ON;
     numbers->latency = t->latency;

@@ -319,12 +319,13 @@ enum belfry_err tier_clients(const struct clients_query *query, admin_clients_fn
     return gatherer_clients(tier->gatherer, query, fn, fn_user);
 }
 
-void tier_note_admin(struct tier *tier, struct inbound_group *admin)
+void tier_note_admin(struct tier *tier, struct inbound_group *inbound, const struct admin *admin)
 {
     struct inbound_stats stats;
     BELFRY_OWNER_CHECK(tier);
-    inbound_stats(admin, &stats);
-    pools_count(inbound_shares(admin), inbound_alarm(admin), tier->admin.pools);
+    inbound_stats(inbound, &stats);
+    pools_count(inbound_shares(inbound), inbound_alarm(inbound), tier->admin.pools);
+    tier->admin.refused_pages = admin_refused_pages(admin);
     tier->admin.connections = stats.connections;
     tier->admin.refused =
         stats.refused_connections + stats.refused_streams + stats.ended_largest + stats.ended_for_newcomers;

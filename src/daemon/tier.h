@@ -52,7 +52,7 @@ enum belfry_err tier_clients(const struct clients_query *query, admin_clients_fn
 BELFRY_NODISCARD enum belfry_err tier_open_tail(struct tier *tier, struct tail **out);
 
 /* Filled in by the front, for numbers. expires_s: when the first certificate of a listener ends. */
-void tier_note_admin(struct tier *tier, struct inbound_group *admin);
+void tier_note_admin(struct tier *tier, struct inbound_group *inbound, const struct admin *admin);
 void tier_note_listeners(struct tier *tier, const struct listener_stats *stats, int64_t expires_s);
 
 /* May listeners with rights=upstream serve? PERMIT_AUTH_ON also when there is none. */

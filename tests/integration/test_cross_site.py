@@ -4,6 +4,8 @@ import subprocess
 
 import procs
 import pytest
+from client import binary
+from ports import free_port
 from shows import shows
 from test_sse_browser import Site, BLANK  # noqa: F401
 
@@ -47,7 +49,8 @@ def test_every_dialect_refuses_them(cluster, make_tier, http2):
     admin = f"http://127.0.0.1:{tier.admin_port}"
     asked = [(f"{tier.url}/v3/kv/put", {"method": "POST", "body": json.dumps(PUT)}), (f"{tier.url}/v3/kv/range", {"method": "POST", "body": "{}"}),
              (f"{tier.url}/v1/events?prefix=/", {}), (f"{tier.url}/v1/ticket", {"method": "POST", "body": ""}),
-             (f"{tier.url}/belfry.js", {}), (f"{tier.url}/health", {}), (f"{tier.url}/etcdserverpb.KV/Put", {"method": "POST", "body": "x"}),
+             (f"{tier.url}/belfry.js", {}), (f"{tier.url}/health", {}), (f"{tier.url}/api/v1/pods", {}),
+             (f"{tier.url}/apis/demo.example.com/v1/widgets", {}), (f"{tier.url}/etcdserverpb.KV/Put", {"method": "POST", "body": "x"}),
              (f"{admin}/metrics", {}), (f"{admin}/debug/numbers", {}), (f"{admin}/", {}), (f"{admin}/livez", {})]
     for url, how in asked:
         if http2:
@@ -55,7 +58,37 @@ def test_every_dialect_refuses_them(cluster, make_tier, http2):
         for fields in FOREIGN:
             assert curl(url, *fields, "Content-Type: text/plain;charset=UTF-8", http2=http2, **how) == (403, SENTENCE), (url, fields)
     assert cluster.ctl("get", "/csrf").stdout == b""
-    assert tier.metrics()['belfry_rejected_total{reason="cross_site"}'] == 7 * len(FOREIGN)
+    assert tier.metrics()['belfry_rejected_total{reason="cross_site"}'] == 9 * len(FOREIGN)
+    admins = 'belfry_rejected_total{reason="admin_cross_site"}'  # counted once per second
+    procs.wait_until(lambda: tier.metrics()[admins] == 4 * len(FOREIGN), 10, 0.2, lambda: f"{tier.metrics()[admins]} counted")
+
+
+@pytest.fixture
+def front(tmp_path):
+    """A tier in front of an API server that is away: (URL of the tier, of its admin address)."""
+    (tmp_path / "token").write_text("secret\n")
+    (tmp_path / "token").chmod(0o600)
+    url, admin, upstream = (f"http://127.0.0.1:{free_port()}" for _ in range(3))
+    with open(tmp_path / "log", "wb") as log:
+        proc = procs.spawn([binary("belfryd"), "--upstream-kube", upstream, "--upstream-token-file", tmp_path / "token",
+                            "--follow", "pods", "--listen", url, "--admin", admin, "--cache-dir", tmp_path / "cache"],
+                           stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    procs.wait_until(lambda: curl(f"{admin}/livez")[0] == 200, 20, 0.1, (tmp_path / "log").read_text)
+    yield url, admin
+    procs.end(proc)
+
+
+def test_a_front_of_an_api_server_refuses_them(front):
+    url, admin = front
+    relayed = f"{url}/api/v1/namespaces/x/secrets"
+    for target, method in ((f"{url}/api/v1/pods?resourceVersion=0", "GET"), (relayed, "GET"), (relayed, "POST"), (f"{url}/readyz", "GET")):
+        for fields in FOREIGN:
+            assert curl(target, *fields, "Authorization: Bearer t", method=method) == (403, SENTENCE), (target, fields)
+    shown = curl(f"{admin}/metrics")[1]
+    assert f'belfry_rejected_total{{reason="cross_site"}} {4 * len(FOREIGN)}\n' in shown, shown
+    assert 'belfry_rejected_total{reason="kube_front"} 0\n' in shown
+    for fields in ((), (f"Origin: {url}", "Sec-Fetch-Site: same-origin")):
+        assert curl(relayed, *fields, "Authorization: Bearer t")[0] == 503, "passed on, and the API server is away"
 
 
 @pytest.mark.parametrize("http2", [False, True], ids=["http1", "http2"])

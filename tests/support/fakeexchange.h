@@ -41,7 +41,7 @@ void fakeexchange_fini(struct fakeexchange *fake);
 /* A head with the fields named: "name: value" strings up to NULL. The texts are lent. */
 struct fakeexchange_head {
     struct exchange_head head;
-    struct belfry_http_field fields[16];
+    struct belfry_http_field fields[20];
 };
 void fakeexchange_head(struct fakeexchange_head *head, const char *method, const char *path, const char *const *fields);
 

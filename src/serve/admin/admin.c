@@ -45,6 +45,7 @@ struct admin {
     struct line lines[N_LINES];
     size_t n_scans;          /* under way */
     struct sampler *sampler; /* owned */
+    uint64_t refused_pages;
     BELFRY_OWNER;
 };
 
@@ -710,11 +711,20 @@ static bool opens_page(const struct exchange_head *head)
            belfry_bytes_equal(exchange_field(head, "sec-fetch-mode"), belfry_bytes_str("navigate"));
 }
 
+uint64_t admin_refused_pages(const struct admin *admin)
+{
+    return admin->refused_pages;
+}
+
 void admin_begin(struct exchange *x, const struct exchange_head *head, void *user)
 {
     struct admin *admin = user;
-    if (hosts_refuse(admin->opts.hosts, x, head) || (!opens_page(head) && cors_refuse(&admin->opts.cors, x, head)))
+    if (hosts_refuse(admin->opts.hosts, x, head))
         return;
+    if (!opens_page(head) && cors_refuse(&admin->opts.cors, x, head)) {
+        admin->refused_pages++;
+        return;
+    }
     struct request request = {.x = x,
                               .head_only = belfry_bytes_equal(head->method, belfry_bytes_str("HEAD")),
                               .wants_html = has_word(exchange_field(head, "accept"), "text/html")};

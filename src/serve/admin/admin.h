@@ -66,7 +66,8 @@ struct admin_opts {
 };
 
 BELFRY_NODISCARD enum belfry_err admin_create(const struct admin_opts *opts, struct admin **out);
-void admin_destroy(struct admin *admin); /* drops answers that still come; NULL is fine */
+void admin_destroy(struct admin *admin);                 /* drops answers that still come; NULL is fine */
+uint64_t admin_refused_pages(const struct admin *admin); /* requests of web pages of other sites (cors.h), so far */
 
 /* exchange_begin_fn; user is the admin. */
 void admin_begin(struct exchange *x, const struct exchange_head *head, void *user);

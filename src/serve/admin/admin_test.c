@@ -708,6 +708,7 @@ static void a_tail_takes_a_prefix(void **state)
     answer_all();
     begin_with(&foreign, "GET", "/debug/tail", "sec-fetch-site", "cross-site");
     assert_int_equal(foreign.status, 403);
+    assert_int_equal(admin_refused_pages(admin), 1);
     fake_fini(&foreign);
     foreign = get("/debug/tail?range=/a");
     assert_int_equal(foreign.status, 400);

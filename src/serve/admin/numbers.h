@@ -64,7 +64,8 @@ struct worker_numbers { /* of one worker thread */
 struct admin_numbers { /* of the admin address */
     struct pool_numbers pools[SHARES_N];
     uint64_t connections;
-    uint64_t refused; /* connections and streams, and connections that made way for new ones */
+    uint64_t refused;       /* connections and streams, and connections that made way for new ones */
+    uint64_t refused_pages; /* requests of web pages of other sites */
 };
 
 struct tier_numbers {

@@ -217,6 +217,7 @@ static struct tier_numbers make_numbers(void)
         (struct pool_numbers){.used = 50, .limit = 100, .in_trouble = 1, .largest = 40, .client = "10.0.0.8"};
     n.admin.connections = 302;
     n.admin.refused = 303;
+    n.admin.refused_pages = 304;
     n.listeners_left_s = 7689600;
     n.upstream_left_s = BELFRY_NEVER;
     n.clock_ms = 1763373600000;

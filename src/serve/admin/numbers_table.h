@@ -124,7 +124,8 @@
       "Rejected connections, streams and calls, by cause.", "reason=\"descriptors\"") \
     X(TIER, admin.connections, admin_connections, JSON, "belfry_admin_connections", GAUGE, \
       "Connections to the admin address.") \
-    X(TIER, admin.refused, admin_refused, JSON, "belfry_rejected_total", COUNTER, NULL, "reason=\"admin\"")
+    X(TIER, admin.refused, admin_refused, JSON, "belfry_rejected_total", COUNTER, NULL, "reason=\"admin\"") \
+    X(TIER, admin.refused_pages, -, HIDDEN, "belfry_rejected_total", COUNTER, NULL, "reason=\"admin_cross_site\"")
 
 #define NUMBERS_TIER(X) \
     X(KNOWN, listeners_left_s, listener_certificate_s, JSON, "belfry_certificate_left_seconds", GAUGE, \

@@ -159,7 +159,7 @@ static bool refuse_page(struct kfront *kfront, struct exchange *x, const struct 
 {
     if (!cors_refuse(&kfront->opts.cors, x, head))
         return false;
-    kfront->stats.refused++;
+    kfront->stats.refused_pages++;
     return true;
 }
 

@@ -69,7 +69,8 @@ struct kfront_stats {
     uint64_t refused_certificates; /* clients that have nothing but a certificate */
     uint64_t refused_impersonations;
     uint64_t refused_circles;
-    uint64_t refused; /* for any other reason */
+    uint64_t refused_pages; /* requests of web pages of other sites (cors.h) */
+    uint64_t refused;       /* for any other reason */
 };
 void kfront_stats(const struct kfront *kfront, struct kfront_stats *out);
 

@@ -232,6 +232,19 @@ static void a_listener_serves_what_its_policy_says(void **state)
     refused(404, "does not serve Kubernetes");
 }
 
+static void pages_of_other_sites_are_refused_and_counted(void **state)
+{
+    struct kfront_stats stats;
+    (void)state;
+    begin("GET", "/api/v1/pods", (const char *const[]){"origin: http://evil.example", NULL});
+    assert_int_equal(fake.status, 403);
+    begin("POST", "/api/v1/namespaces/x/pods", (const char *const[]){"sec-fetch-site: cross-site", NULL});
+    assert_int_equal(fake.status, 403);
+    kfront_stats(kfront, &stats);
+    assert_int_equal(stats.refused_pages, 2);
+    assert_int_equal(stats.refused, 0);
+}
+
 static void grpc_is_refused(void **state)
 {
     (void)state;
@@ -287,6 +300,7 @@ int main(void)
         TEST(a_request_that_was_here_before_is_refused),
         TEST(a_name_of_a_user_is_refused_from_a_peer_that_may_not_give_one),
         TEST(a_listener_serves_what_its_policy_says),
+        TEST(pages_of_other_sites_are_refused_and_counted),
         TEST(grpc_is_refused),
         TEST(a_drain_shows_in_readyz_and_ends_what_is_passed_on),
         cmocka_unit_test(without_memory_nothing_leaks),

@@ -49,6 +49,15 @@ static void credentials_go_up_as_they_came_and_fields_of_the_connection_do_not(v
            &local, "authorization: Basic YTpi\naccept: a\naccept: b\nimpersonate-user: u\ncontent-type: c\n");
 }
 
+/* The tier has judged them: a server behind it would judge them again, by another address. */
+static void fields_that_browsers_add_stay_here(void **state)
+{
+    (void)state;
+    expect((const char *const[]){"origin: https://app.example", "sec-fetch-site: cross-site", "sec-fetch-mode: cors",
+                                 "sec-fetch-dest: empty", "sec-fetch-user: ?1", "accept: a", NULL},
+           &local, "accept: a\n");
+}
+
 static void no_field_of_the_connection_takes_credentials_away(void **state)
 {
     (void)state;
@@ -92,6 +101,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(credentials_go_up_as_they_came_and_fields_of_the_connection_do_not),
+        cmocka_unit_test(fields_that_browsers_add_stay_here),
         cmocka_unit_test(no_field_of_the_connection_takes_credentials_away),
         cmocka_unit_test(the_clients_address_follows_those_that_are_there),
         cmocka_unit_test(fields_of_upstreams_connection_do_not_come_back),

@@ -178,7 +178,8 @@ static void a_request_goes_up_and_its_response_comes_down_as_they_are(void **sta
                                      "user-agent: grpc-go/1.81.1", "grpc-timeout: 4985928u", "grpc-encoding: gzip",
                                      "token: a.1", "token: b.2", "authorization: c", "hasleader: true",
                                      "client-api-version: 3.5", "trace-bin: AAE", "connection: close",
-                                     "host: elsewhere", "upgrade: h2c", "keep-alive: 1", NULL},
+                                     "origin: https://app.example", "sec-fetch-site: same-origin", "host: elsewhere",
+                                     "upgrade: h2c", "keep-alive: 1", NULL},
                RELAY_ALL);
     fakeexchange_send(&fake, "\0\0\0\0\2ab", 7);
     fakeexchange_half_close(&fake);
