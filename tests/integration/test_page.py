@@ -240,6 +240,9 @@ def test_a_full_pool_names_its_client(browser, cluster, make_tier, picture):
     assert page.text("verdict") == "Ready", "a full pool is no reason to send clients elsewhere"
     assert "10.77.0." in page.text("troubles")
     page.wait_js("""document.querySelector('#pools [data-pool="watchers"] .fill').classList.contains("bad")""")
+    shown = page.js("""(() => { numbers.pools.connections.admin_trouble = "connections: full at the admin address"; showHealth();
+        return document.getElementById("troubles").textContent; })()""")
+    assert "connections: full at the admin address" in shown and "watchers" in shown, shown
     page.js("document.getElementById('tab-watchers').click()")
     page.wait_js("document.querySelectorAll('#who tbody tr').length === 50")
     picture(page, "page-full-pool")
