@@ -230,7 +230,7 @@ def test_a_connection_that_is_just_lost_is_named(make_cluster, make_tier):
     cluster.members[0].kill()
     procs.wait_until(lambda: tier.numbers()["upstream"]["endpoint"] == "", 10, 0.02, tier.log)
     said = step(steps_of(tier, patience=["--dial-timeout", "500ms", "--command-timeout", "500ms"]), "upstream")
-    assert said["result"] in BAD and re.search(re.escape(cluster.members[0].url) + ".*refused", said["what"]), said
+    assert said["result"] in BAD and re.search(re.escape(cluster.members[0].url) + ".*(refused|reset)", said["what"]), said
 
 
 def test_the_broken_link_of_a_stack_is_named(make_cluster, make_tier):
