@@ -1,6 +1,7 @@
 """attack_stage: what bench/attacks stands on: the servers, the healthy clients, the attackers, a balancer, and one row of
 its tables."""
 import base64
+import contextlib
 import json
 import os
 import pathlib
@@ -20,6 +21,7 @@ OBJECTS = 1000
 CRD = pathlib.Path(__file__).resolve().parent / "kube-pods.yaml"
 SHARE, RATIO = 99.9, 2.0  # per cent of requests that succeed; p99 over that beside the sink
 SETTLE_S = 20
+END_S = 20  # of the healthy clients, when nobody needs them any more
 RATIOS = {"events": ("etcd_events", "kube_events"), "creates": ("etcd_creates", "kube_creates"),
           "gets": ("reads", "visit_reads"), "lists": ("lists",)}
 # What /readyz?verbose must say of an attack: the pools of which it must name one, and the attacker as who holds most. What
@@ -50,7 +52,7 @@ class Stage(stage.Stage):
     def start_etcd(self):
         super().start_etcd()
         for options in (["--kube"], []):
-            stage.sound(self.measure("etcd", "put", ["--puts", str(OBJECTS), *options]), "put")
+            self.put("--puts", str(OBJECTS), *options)
 
     def argv(self, name, port):
         if self.tools.belfryd is None:
@@ -157,7 +159,18 @@ class Child:
 
 
 class Healthy(Child):
-    """The healthy clients."""
+    """The healthy clients. The end of their input ends them."""
+
+    def stop(self):
+        self.popen.stdin.close()
+        try:
+            code = self.popen.wait(END_S)
+        except subprocess.TimeoutExpired:
+            self.popen.kill()
+            code = self.popen.wait()
+        self.popen.stdout.close()
+        if code != 0:
+            raise stage.Failure(f"the healthy clients have ended with {code}")
 
     def __init__(self, servers, address, sources):
         super().__init__([servers.tools.bench, "healthy", "--target", address, "--sources", str(sources),
@@ -263,15 +276,17 @@ class Bed:
             time.sleep(0.1)
 
     def stop_clients(self):
-        for what in (self.healthy, self.balancer):
-            if what:
-                what.stop()
-        self.healthy = self.balancer = None
+        gone, self.healthy, self.balancer = (self.healthy, self.balancer), None, None
+        with contextlib.ExitStack() as stack:  # each is stopped, also when another one complains
+            for what in gone:
+                if what:
+                    stack.callback(what.stop)
 
     def stop(self):
-        self.stop_clients()
-        self.sink.stop()
-        self.servers.stop()
+        with contextlib.ExitStack() as stack:
+            for what in (self.servers, self.sink):
+                stack.callback(what.stop)
+            self.stop_clients()
 
 
 class Row:

@@ -2,12 +2,12 @@
 bench/sse. Puts go to etcd. What the puts themselves cost etcd is measured first, and left out of its figures."""
 import argparse
 import base64
+import concurrent.futures
 import http.client
 import json
 import re
 import select
 import socket
-import threading
 import time
 
 import stage
@@ -135,7 +135,7 @@ class Stage(stage.Tiers):
         args = parser.parse_args(options)
         try:
             return {"idle": self.idle, "paced": self.paced, "burst": self.burst}[mode](self.processes[server], args)
-        except (stage.Failure, OSError) as e:
+        except (stage.Failure, OSError, http.client.HTTPException) as e:
             return {"fault": f"{server}: {e}", "complaint": str(e)}
 
     def idle(self, process, args):
@@ -185,11 +185,10 @@ class Stage(stage.Tiers):
         etcd = self.processes["etcd"].address
 
         def puts(watches):
-            threads = [threading.Thread(target=put, args=(etcd, args.puts // IN_FLIGHT)) for _ in range(IN_FLIGHT)]
-            for thread in threads:
-                thread.start()
-            if watches:
-                watches.wait_events(args.puts)
-            for thread in threads:
-                thread.join()
+            with concurrent.futures.ThreadPoolExecutor(IN_FLIGHT) as pool:
+                putting = [pool.submit(put, etcd, args.puts // IN_FLIGHT) for _ in range(IN_FLIGHT)]
+                if watches:
+                    watches.wait_events(args.puts)
+                for one in putting:
+                    one.result()
         return self.cost(process, args, puts)

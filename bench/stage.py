@@ -194,6 +194,10 @@ class Stage:
             figures["complaint"] = run.stderr.strip() or f"exit {run.returncode}"
         return figures
 
+    def put(self, *options):
+        """Into etcd, what a load needs; raises Failure when belfry-bench complains."""
+        sound(self.measure("etcd", "put", list(options)), "put")
+
     def stop(self):
         for process in reversed(list(self.processes.values())):
             process.stop()
