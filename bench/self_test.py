@@ -3,6 +3,7 @@
 The servers are stubs, a Python program that answers every request, so that a bench gets as far as its loads within a
 second; belfry-bench is a stub that exits 1 for all modes but those that a row allows. What an exit code of a healthy
 client does is tested here as well. Needs no build."""
+import argparse
 import os
 import pathlib
 import re
@@ -106,7 +107,8 @@ def write_program(path, text):
 
 def make_build(folder):
     write_program(folder / "bin" / "belfry-bench", BENCH)
-    write_program(folder / "bin" / "belfry-attack", "#!/bin/sh\n[ \"$1\" != --list ] || exec echo ping\nexit 1\n")
+    attacks = "#!/bin/sh\n[ \"$1\" != --list ] || exec printf '%s\\n' @ATTACKS@\nexit 1\n"
+    write_program(folder / "bin" / "belfry-attack", attacks.replace("@ATTACKS@", " ".join(attack_stage.EXPECTED)))
     write_program(folder / "bin" / "tests" / "informer", "#!/bin/sh\nexit 1\n")
     for name in ("bin/belfryd", "etcd"):
         write_program(folder / name, SERVER.replace("@NAMES@", NAMES))
@@ -156,7 +158,33 @@ def belfryd_with_too_few_watches_is_a_complaint():
     assert [line for line in stage.complaints([crowd]) if "50 of 100 watches" in line], list(stage.complaints([crowd]))
 
 
+def an_attack_must_bring_about_what_its_line_says():
+    """A row whose figures are perfect passes; each thing that is missing is a fault."""
+    def faults(name="selectors", said=(f"[!]pools: watch_bytes: x; {attack_stage.ATTACKER} holds most, 49 %",),
+               told=("message: belfry: memory limit reached",), failed=0, rss=0, rise=9):
+        row = attack_stage.Row(name)
+        row.seconds, row.rise, row.probes, row.wrong, row.stolen = 60, rise, 9, [], False
+        row.said, row.told, row.rss = list(said), {"told": dict.fromkeys(told, 1)}, rss
+        row.figures = dict.fromkeys([f"{kind}{end}" for kind in (
+            "reads", "visit_reads", "lists", "etcd_creates", "kube_creates", "history") for end in ("", "_p99_ms")], 1)
+        row.figures.update({f"{name}_failed": 0 for name in ("reads", "visit_reads", "lists", "etcd_creates", "kube_creates")})
+        row.figures.update({f"{d}_{end}": 0 for d in ("etcd", "kube") for end in ("events_lost", "watches_cut")})
+        row.figures.update(leases_lost=0, keep_alives_cut=0, history_failed=failed, history_why="late")
+        return list(row.faults(argparse.Namespace(memory=128, floor=5)))
+    assert not faults(), faults()
+    assert faults(said=()) and faults(said=(f"[!]pools: watch_bytes: x; {attack_stage.ATTACKER} holds most, 0 %",))
+    assert faults(said=(f"[!]pools: memory: x; {attack_stage.ATTACKER} holds most, 49 %",))
+    assert faults(told=()) and faults(failed=1) and faults(rss=161 << 20) and not faults(rss=160 << 20)
+    assert not faults("backfills", (), ()) and faults("backfills", (), (), rise=4)
+    try:
+        attack_stage.Expected(told="GOAWAY")
+        raise RuntimeError("a line without a pool must say why")
+    except AssertionError:
+        pass
+
+
 def main():
+    an_attack_must_bring_about_what_its_line_says()
     every_bench_has_a_row()
     a_healthy_client_that_fails_is_a_failure()
     belfryd_with_too_few_watches_is_a_complaint()

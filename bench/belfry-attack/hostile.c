@@ -21,6 +21,7 @@
 #define SIP_NS       ((uint64_t)100 * NS_PER_MS)
 #define AGAIN_NS     ((uint64_t)100 * NS_PER_MS) /* after it was ended: a client that retries, and does not back off */
 #define MESSAGE_HEAD 5u
+#define SECRET       "belfry-secret" /* in values that the user of an attack may not see */
 
 #define SETTINGS_INITIAL_WINDOW 4
 
@@ -125,19 +126,44 @@ static void give_window(struct hostile *hostile, uint32_t id, size_t by)
     hostile_frame(hostile, H2FRAME_WINDOW_UPDATE, 0, id, payload, sizeof(payload));
 }
 
-/* A watch that was refused; only messages that lie whole in one frame are looked at. */
+/* What stands in the body between `before` and `end`, if both are there. */
+static void on_text(struct hostile *hostile, const struct h2frame *frame, const char *what, const char *before,
+                    char end)
+{
+    const uint8_t *at = memmem(frame->payload, frame->len, before, strlen(before));
+    if (at == NULL)
+        return;
+    at += strlen(before);
+    const uint8_t *until = memchr(at, end, frame->len - (size_t)(at - frame->payload));
+    if (until != NULL)
+        told_add(&hostile->gang->told, "%s: %.*s", what, (int)(until - at), (const char *)at);
+}
+
+/* Watches that were refused, the message of a Kubernetes Status, and the comment with which an event stream is
+ * refused. Only what lies whole in one frame is looked at: belfryd sends refusals so. */
 static void on_data(struct hostile *hostile, const struct h2frame *frame)
 {
     struct belfry_wire_watch watch;
+    const uint8_t *at = frame->payload, *end = frame->payload + frame->len;
     if (frame->len > 0 && !hostile->gang->script->no_window) {
         give_window(hostile, 0, frame->len);
         give_window(hostile, frame->id, frame->len);
     }
-    if (frame->len <= MESSAGE_HEAD || h2frame_read_u32(frame->payload + 1) != frame->len - MESSAGE_HEAD)
-        return;
-    struct belfry_bytes message = belfry_bytes_of(frame->payload + MESSAGE_HEAD, frame->len - MESSAGE_HEAD);
-    if (belfry_scan_watch(message, &watch) == BELFRY_OK && watch.canceled && watch.cancel_reason.len > 0)
-        told_add(&hostile->gang->told, "watch canceled: %.*s", (int)watch.cancel_reason.len, watch.cancel_reason.data);
+    if (memmem(frame->payload, frame->len, SECRET, sizeof(SECRET) - 1) != NULL)
+        told_add(&hostile->gang->told, "a secret");
+    on_text(hostile, frame, "comment", "\n: belfry: ", '\n');
+    on_text(hostile, frame, "message", "\"message\":\"", '"');
+    while (at + MESSAGE_HEAD < end) {
+        size_t len = h2frame_read_u32(at + 1);
+        at += MESSAGE_HEAD;
+        if (len > (size_t)(end - at))
+            return;
+        if (belfry_scan_watch(belfry_bytes_of(at, len), &watch) == BELFRY_OK && watch.canceled &&
+            watch.cancel_reason.len > 0)
+            told_add(&hostile->gang->told, "watch canceled: %.*s", (int)watch.cancel_reason.len,
+                     watch.cancel_reason.data);
+        at += len;
+    }
 }
 
 static void on_goaway(struct hostile *hostile, const struct h2frame *frame)
@@ -184,17 +210,16 @@ static void on_frame(struct hostile *hostile, const struct h2frame *frame)
     }
 }
 
-/* The status line lies in the first bytes. */
+/* Every status line that lies whole in what was read. */
 static void on_http1(struct hostile *hostile, const char *data, size_t len)
 {
-    int status;
-    char line[16];
-    if (hostile->answered || len < sizeof(line))
-        return;
-    hostile->answered = true;
-    snprintf(line, sizeof(line), "%.15s", data);
-    if (sscanf(line, "HTTP/1.1 %d", &status) == 1 && status != 200)
-        told_add(&hostile->gang->told, "HTTP %d", status);
+    static const char version[] = "HTTP/1.1 ";
+    const char *at, *end = data + len;
+    while ((at = memmem(data, (size_t)(end - data), version, sizeof(version) - 1)) != NULL) {
+        data = at + sizeof(version) - 1;
+        if (end - data >= 3 && memcmp(data, "200", 3) != 0)
+            told_add(&hostile->gang->told, "HTTP %.3s", data);
+    }
 }
 
 static void on_bytes(struct hostile *hostile, const uint8_t *data, size_t len)

@@ -20,6 +20,7 @@
 #include <nghttp2/nghttp2.h>
 
 #include "base/buf.h"
+#include "credentials.h"
 #include "h2frame.h"
 #include "poller.h"
 #include "target.h"
@@ -41,12 +42,12 @@ struct script {
     /* Appends the next bytes to hostile_out(), about 64 KiB at most; nothing: it has nothing to send now. Called while
      * all bytes before are sent. */
     void (*turn)(struct hostile *hostile);
-    uint32_t window; /* announced for streams; 0: the default (65,535), unless no_window */
-    bool no_window;  /* 0 is announced */
-    size_t sip;      /* bytes that are read per 100 ms, of a buffer that is small; 0: everything is read */
-    bool hasty;      /* leaves when its bytes are sent */
-    bool returns;    /* does not wait after it was ended */
-    bool spread;     /* connections come from different addresses of 127.0.0.0/8 */
+    uint32_t window;    /* announced for streams; 0: the default (65,535), unless no_window */
+    bool no_window;     /* 0 is announced */
+    size_t sip;         /* bytes that are read per 100 ms, of a buffer that is small; 0: everything is read */
+    bool hasty;         /* leaves when its bytes are sent */
+    bool returns;       /* does not wait after it was ended */
+    const char *spread; /* connections come from this address and those above it, one each; NULL: all from one */
 };
 
 enum hostile_state { HOSTILE_AWAY, HOSTILE_CONNECTING, HOSTILE_OPEN };
@@ -56,6 +57,7 @@ struct hostile_gang {
     int poll;
     struct target target;
     const struct script *script;
+    const struct credentials *tokens; /* lent; NULL, or empty: connections show none */
     struct told told;
     uint64_t connects, ended; /* ended: by the server */
     uint64_t bytes_out, bytes_in;
@@ -81,7 +83,6 @@ struct hostile {
     /* what the server says */
     struct h2frame_cutter cutter;
     nghttp2_hd_inflater *inflater; /* NULL: no HEADERS yet */
-    bool answered;                 /* HTTP/1.1: the status line was counted */
 };
 
 void hostile_init(struct hostile *hostile, struct hostile_gang *gang, size_t index);

@@ -111,6 +111,50 @@ static void a_refused_call_is_counted_with_its_status(void **state)
     bed_close(&bed);
 }
 
+/* A frame of DATA with that body, on stream 1. */
+static void bed_is_sent_data(struct bed *bed, const void *body, size_t len)
+{
+    uint8_t frame[9 + 256] = {0, 0, (uint8_t)len, 0, 0, 0, 0, 0, 1};
+    memcpy(frame + 9, body, len);
+    assert_int_equal(write(bed->server, frame, 9 + len), 9 + len);
+    for (int i = 0; i < TURNS && bed->gang.told.n_rows == 0; i++)
+        poller_turn(bed->gang.poll, 1);
+}
+
+static void refusals_in_bodies_are_counted(void **state)
+{
+    (void)state;
+    /* two WatchResponses with canceled = true and cancel_reason = "full" */
+    static const uint8_t canceled[] = {0, 0, 0, 0, 8, 0x20, 1, 0x32, 4, 'f', 'u', 'l', 'l',
+                                       0, 0, 0, 0, 8, 0x20, 1, 0x32, 4, 'f', 'u', 'l', 'l'};
+    static const char comment[] = "retry: 1000\n\n: belfry: too much\n\n", beat[] = ":\n\n: something\n\n";
+    static const char status[] = "{\"kind\":\"Status\",\"message\":\"belfry: too much, again\",\"code\":429}";
+    const struct {
+        const void *body;
+        size_t len;
+        const char *text; /* NULL: nothing was refused */
+        uint64_t count;
+    } rows[] = {
+        {canceled, sizeof(canceled), "watch canceled: full", 2},
+        {comment, sizeof(comment) - 1, "comment: too much", 1},
+        {status, sizeof(status) - 1, "message: belfry: too much, again", 1},
+        {beat, sizeof(beat) - 1, NULL, 0},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct bed bed;
+        bed_open(&bed, scripts_find("streams"));
+        bed_is_sent_data(&bed, rows[i].body, rows[i].len);
+        if (rows[i].text == NULL) {
+            assert_int_equal(bed.gang.told.n_rows, 0);
+        } else {
+            assert_string_equal(bed.gang.told.rows[0].text, rows[i].text);
+            assert_int_equal(bed.gang.told.rows[0].count, rows[i].count);
+        }
+        close(bed.server);
+        bed_close(&bed);
+    }
+}
+
 /* With windows that never open: a script must not make more than it may, nor frames that are too long. */
 static void scripts_make_frames(void **state)
 {
@@ -142,6 +186,7 @@ int main(void)
         cmocka_unit_test(a_goaway_is_counted_with_its_text),
         cmocka_unit_test(a_status_of_http1_is_counted),
         cmocka_unit_test(a_refused_call_is_counted_with_its_status),
+        cmocka_unit_test(refusals_in_bodies_are_counted),
         cmocka_unit_test(scripts_make_frames),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,10 +22,11 @@ struct plan {
     uint64_t rate;          /* bytes per second */
     uint64_t time_ms;
     const char *source;
+    struct credentials tokens;
     bool list, help;
 };
 
-enum name { TARGET, SOURCE, CONNECTIONS, CONNECTS, RATE, TIME, LIST, HELP, N_NAMES };
+enum name { TARGET, SOURCE, TOKENS, CONNECTIONS, CONNECTS, RATE, TIME, LIST, HELP, N_NAMES };
 
 #define AT(field) .offset = offsetof(struct plan, field), .width = sizeof(((struct plan *)0)->field)
 
@@ -35,6 +36,8 @@ static const struct belfry_opt_row rows[N_NAMES] = {
         .help = "the server, on loopback; of the sink: where it listens"},
     [SOURCE] = {SOURCE, "source", .kind = BELFRY_KIND_TEXT, .value_name = "ADDR",
         .help = "the address that connections come from"},
+    [TOKENS] = {TOKENS, "tokens", .kind = BELFRY_KIND_TEXT, .value_name = "FILE",
+        .help = "a token per line: calls of etcd's API show them in turn"},
     [CONNECTIONS] = {CONNECTIONS, "connections", .kind = BELFRY_KIND_COUNT, .value_name = "N", AT(conns), .least = 1,
         .most = 100000, .described = "the attack's own", .help = "connections at a time"},
     [CONNECTS] = {CONNECTS, "connects", .kind = BELFRY_KIND_COUNT, .value_name = "N", AT(connects), .least = 1,
@@ -81,6 +84,9 @@ static bool set(struct plan *plan, const struct belfry_opt_row *row, const char 
                wrong(row->name, "an address of loopback and a port are needed, such as 127.0.0.1:2379");
     case SOURCE:
         plan->source = text;
+        break;
+    case TOKENS:
+        credentials_read(&plan->tokens, text);
         break;
     case LIST:
         plan->list = true;
@@ -237,13 +243,14 @@ int main(int argc, char *argv[])
     descriptors_raise();
     if (strcmp(plan.attack, "sink") == 0)
         sink_run(&plan.target);
-    gang = (struct hostile_gang){.poll = poller_create(), .target = plan.target, .script = scripts_find(plan.attack)};
+    gang = (struct hostile_gang){
+        .poll = poller_create(), .target = plan.target, .script = scripts_find(plan.attack), .tokens = &plan.tokens};
     if (gang.script == NULL) {
         wrong(plan.attack, "no such attack: 'belfry-attack --list' prints them");
         return 2;
     }
-    if (gang.script->spread) {
-        if (target_set_source(&gang.target, "127.1.0.1") != BELFRY_OK)
+    if (gang.script->spread != NULL) {
+        if (target_set_source(&gang.target, gang.script->spread) != BELFRY_OK)
             abort();
         gang.target.n_sources = 60000;
     }

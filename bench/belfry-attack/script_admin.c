@@ -1,4 +1,4 @@
-/* bench/belfry-attack/script_admin.c: the admin address, pages of other sites, and clients that come back at once. */
+/* bench/belfry-attack/script_admin.c: the admin address, pages of other sites, and the past. */
 #include <stdio.h>
 #include <string.h>
 
@@ -67,24 +67,6 @@ static void backfill_turn(struct hostile *hostile)
     hostile_frame(hostile, H2FRAME_DATA, 0, id, create, sizeof(create));
 }
 
-/* A flood for which the server ends the connection; then the next one. */
-static void returner_turn(struct hostile *hostile)
-{
-    static const uint8_t payload[8] = "attack";
-    for (int i = 0; i < 500; i++)
-        hostile_frame(hostile, H2FRAME_PING, 0, 0, payload, sizeof(payload));
-}
-
-/* Of leases that do not exist, or that others have. */
-static void leases_turn(struct hostile *hostile)
-{
-    for (uint8_t i = 1; i < 50; i++) {
-        const uint8_t ask[] = {0, 0, 0, 0, 4, 0x08, i, 0x10, 1};
-        uint32_t id = script_call(hostile, SCRIPT_TIME_TO_LIVE, 0);
-        hostile_frame(hostile, H2FRAME_DATA, H2FRAME_END_STREAM, id, ask, sizeof(ask));
-    }
-}
-
 /* A record of TLS of 16 KiB that does not go on. */
 static void half_record_turn(struct hostile *hostile)
 {
@@ -100,11 +82,10 @@ const struct script script_admin[] = {
     {"admin-metrics", "/metrics again and again", SCRIPT_HTTP1, 8, 4 << 20, .turn = metrics_turn},
     {"web-page", "writes as a page of another site sends them", SCRIPT_HTTP1, 20, 1 << 20, .turn = web_page_turn},
     {"many-addresses", "connections from many addresses of 127.0.0.0/8", SCRIPT_HTTP1, 3000, 1 << 20, .turn = idle_turn,
-     .spread = true},
+     .spread = "127.1.0.1"},
     {"backfills", "watches from many old revisions", SCRIPT_HTTP2, 40, 1 << 20, .turn = backfill_turn},
-    {"returners", "floods that come back as soon as they are ended", SCRIPT_HTTP2, 20, 4 << 20, .turn = returner_turn,
-     .returns = true},
-    {"lease-ttl", "questions about leases of others", SCRIPT_HTTP2, 10, 256 << 10, .turn = leases_turn},
+    {"unread-backfills", "the same, and nothing is read", SCRIPT_HTTP2, 40, 1 << 20, .turn = backfill_turn,
+     .no_window = true},
     {"half-records", "records of TLS that do not go on", SCRIPT_HTTP1, 2000, 1 << 20, .turn = half_record_turn},
     {0},
 };

@@ -235,6 +235,7 @@ static void ids_turn(struct hostile *hostile)
 #define LARGE_WATCHES 10
 #define LARGE_PATH    4000 /* bytes of a path, which are one from its second use on: the server's table holds 4,096 */
 #define LARGE_GETS    1500 /* of a connection */
+#define FEW           4    /* watches of an address that is one of many */
 #define PODS          "/apis/example.apiserver.k8s.io/v1/pods?resourceVersion=0"
 
 static void open_packed_watch(struct hostile *hostile)
@@ -242,11 +243,12 @@ static void open_packed_watch(struct hostile *hostile)
     struct belfry_buf block = {0};
     hpack_call(&block, HPACK_FORGET, SCRIPT_WATCH);
     hpack_field(&block, HPACK_FORGET, "grpc-encoding", "gzip", 4);
+    script_token(hostile, &block);
     hostile_open(hostile, &block, H2FRAME_END_HEADERS);
     belfry_buf_fini(&block);
 }
 
-/* etcd's: spans with long keys. A message goes whole, because nothing is kept of it between turns. */
+/* etcd's: spans with long keys, all below /k/. A message goes whole, because nothing is kept of it between turns. */
 static void long_keys_turn(struct hostile *hostile)
 {
     static char key[LARGE_KEY], end[LARGE_KEY];
@@ -257,6 +259,7 @@ static void long_keys_turn(struct hostile *hostile)
     memset(key, 'k', sizeof(key));
     memset(end, 'z', sizeof(end));
     snprintf(key, sizeof(key), "/k/%zu/%zu/", hostile->index, hostile->step);
+    memcpy(end, "/k/", 3);
     must(belfry_write_watch_create(&message,
                                    &(const struct belfry_wire_create){.key = belfry_bytes_of(key, sizeof(key)),
                                                                       .range_end = belfry_bytes_of(end, sizeof(end))}),
@@ -300,6 +303,19 @@ static void selectors_turn(struct hostile *hostile)
 {
     char path[LARGE_PATH];
     gets_turn(hostile, path_of_values(PODS "&watch=1&labelSelector=a+in+(", path));
+}
+
+/* A few of those. */
+static void few_selectors_turn(struct hostile *hostile)
+{
+    struct belfry_buf block = {0};
+    char path[LARGE_PATH];
+    if (hostile->step++ >= FEW)
+        return;
+    hpack_get(&block, path_of_values(PODS "&watch=1&labelSelector=a+in+(", path));
+    hostile_open(hostile, &block, H2FRAME_END_HEADERS | H2FRAME_END_STREAM);
+    belfry_buf_fini(&block);
+    script_pause(hostile, 200);
 }
 
 static void list_selectors_turn(struct hostile *hostile)
@@ -359,9 +375,13 @@ const struct script script_calls[] = {
     {"tokens", "watches with tokens that nobody has given out", SCRIPT_HTTP2, 4, 1 << 20, .turn = tokens_turn},
     {"selectors", "Kubernetes watches whose selectors are 60 KB in memory", SCRIPT_HTTP2, 8, 1 << 20,
      .turn = selectors_turn},
+    {"returners", "the same, and connections that are ended come back immediately", SCRIPT_HTTP2, 8, 1 << 20,
+     .turn = selectors_turn, .returns = true},
+    {"crowd", "300 addresses with four such watches each", SCRIPT_HTTP2, 300, 2 << 20, .turn = few_selectors_turn,
+     .spread = "10.77.4.1"},
     {"long-keys", "etcd watches of keys of 31 KB, packed with gzip", SCRIPT_HTTP2, 8, 1 << 20, .turn = long_keys_turn},
     {"prefixes", "Server-Sent Events of sixteen long prefixes", SCRIPT_HTTP2, 8, 1 << 20, .turn = prefixes_turn},
-    {"dialects", "the three above at once", SCRIPT_HTTP2, 12, 1 << 20, .turn = dialects_turn},
+    {"dialects", "selectors, long-keys and prefixes at once", SCRIPT_HTTP2, 12, 1 << 20, .turn = dialects_turn},
     {"list-selectors", "lists whose selectors are 60 KB in memory, without a window", SCRIPT_HTTP2, 8, 1 << 20,
      .turn = list_selectors_turn, .no_window = true},
     {0},

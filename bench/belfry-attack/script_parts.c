@@ -4,6 +4,15 @@
 #include "hpack.h"
 #include "stopwatch.h"
 
+void script_token(struct hostile *hostile, struct belfry_buf *block)
+{
+    const struct credentials *tokens = hostile->gang->tokens;
+    if (tokens == NULL || tokens->n == 0)
+        return;
+    struct belfry_bytes token = credentials_of(tokens, hostile->index * 7919 + hostile->next_id / 2);
+    hpack_field(block, HPACK_FORGET, "token", token.data, token.len);
+}
+
 uint32_t script_call(struct hostile *hostile, const char *path, uint8_t flags)
 {
     struct belfry_buf block = {0};
@@ -12,6 +21,7 @@ uint32_t script_call(struct hostile *hostile, const char *path, uint8_t flags)
     else
         hpack_call(&block, HPACK_KEEP, path);
     hostile->taught = true;
+    script_token(hostile, &block);
     uint32_t id = hostile_open(hostile, &block, flags | H2FRAME_END_HEADERS);
     belfry_buf_fini(&block);
     return id;

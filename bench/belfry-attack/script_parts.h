@@ -13,9 +13,14 @@
 #define SCRIPT_PUT          "/etcdserverpb.KV/Put"
 #define SCRIPT_WATCH        "/etcdserverpb.Watch/Watch"
 #define SCRIPT_KEEP_ALIVE   "/etcdserverpb.Lease/LeaseKeepAlive"
+#define SCRIPT_REVOKE       "/etcdserverpb.Lease/LeaseRevoke"
 #define SCRIPT_TIME_TO_LIVE "/etcdserverpb.Lease/LeaseTimeToLive"
 
-/* HEADERS of a call of `path`, which must be the same for all calls of a connection: 15 bytes from the second on. */
+/* Appends the next of the tokens that the attack has, if it has any. */
+void script_token(struct hostile *hostile, struct belfry_buf *block);
+
+/* HEADERS of a call of `path`, which must be the same for all calls of a connection, with a token: 15 bytes and the
+ * token from the second on. */
 uint32_t script_call(struct hostile *hostile, const char *path, uint8_t flags);
 
 /* One frame of DATA on the stream that was opened last, as large as the windows allow and `len` at most. Returns how

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-static const struct script *const all[] = {script_calls, script_floods, script_waits, script_http1, script_admin};
+static const struct script *const all[] = {script_calls, script_floods, script_waits,
+                                           script_http1, script_admin,  script_rights};
 
 const struct script *scripts_at(size_t i)
 {

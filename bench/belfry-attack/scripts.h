@@ -7,7 +7,8 @@
  * - script_floods.c: frames and heads in great numbers: what they take is CPU;
  * - script_waits.c: clients that send or read slowly, or not at all;
  * - script_http1.c: the same by HTTP/1.1, and connections in great numbers;
- * - script_admin.c: the admin address, web pages of other sites, and clients that come back at once.
+ * - script_admin.c: the admin address, web pages of other sites, many addresses, and the past;
+ * - script_rights.c: clients that show tokens, and want what their users may not have.
  *
  * Thread: owner, that of the connections.
  */
@@ -17,7 +18,8 @@
 #include "hostile.h"
 
 /* Each array ends with a script without a name. */
-extern const struct script script_calls[], script_floods[], script_waits[], script_http1[], script_admin[];
+extern const struct script script_calls[], script_floods[], script_waits[], script_http1[], script_admin[],
+    script_rights[];
 
 /* NULL: there is none. */
 const struct script *scripts_find(const char *name);

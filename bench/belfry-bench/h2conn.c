@@ -692,7 +692,10 @@ struct h2conn *h2conn_create(int poll, const struct target *target, uint32_t max
     struct belfry_tls_conn *tls = NULL;
     if (target->tls != NULL)
         must(belfry_tls_conn_create(target->tls, target->host, &tls), "TLS");
-    return h2conn_create_on(poll, target_connect(target), tls, max_calls, events, user);
+    struct h2conn *conn = h2conn_create_on(poll, target_connect(target), tls, max_calls, events, user);
+    if (target->bearer.len > 0)
+        h2conn_set_token(conn, target->bearer);
+    return conn;
 }
 
 void h2conn_destroy(struct h2conn *conn)

@@ -27,7 +27,7 @@ struct target {
     bool is_tls;
     char host[INET6_ADDRSTRLEN]; /* the address, which the certificate must be for */
     struct belfry_tls *tls;      /* lent; of whoever parsed it. NULL: plain */
-    struct belfry_bytes bearer;  /* lent; the token that requests of HTTP/1.1 show. Empty: none */
+    struct belfry_bytes bearer;  /* lent; the token that requests show. Empty: none */
 };
 
 /* Errors: BELFRY_ERR_INVALID. */

@@ -32,10 +32,13 @@ static void on_message(void *user, uint32_t call, struct belfry_bytes message)
     struct visit *visit = user;
     struct belfry_wire_watch watch;
     (void)call;
-    if (visit->kind != VISIT_ETCD_WATCH)
-        return; /* a read is complete with its status */
-    bool created = belfry_scan_watch(message, &watch) == BELFRY_OK && watch.created && !watch.canceled;
-    visit_end(visit, created ? NULL : "the watch was not created");
+    if (visit->kind == VISIT_READ)
+        return; /* it is complete with its status */
+    bool sound = belfry_scan_watch(message, &watch) == BELFRY_OK && !watch.canceled;
+    if (!sound || visit->kind == VISIT_ETCD_WATCH)
+        visit_end(visit, sound && watch.created ? NULL : "the watch was not created");
+    else if (watch.n_events > 0)
+        visit_end(visit, NULL);
 }
 
 static void on_call_ended(void *user, uint32_t call, int status, const char *text)
@@ -57,8 +60,14 @@ static void visit_etcd(struct visit *visit)
     static const struct h2conn_events events = {on_message, on_call_ended, on_failed};
     struct belfry_bytes key = belfry_bytes_str(visit->visits->key);
     struct belfry_buf request = {0};
-    bool watches = visit->kind == VISIT_ETCD_WATCH;
-    if (watches) {
+    bool watches = visit->kind != VISIT_READ;
+    if (visit->kind ==
+        VISIT_HISTORY) { /* of `key` and all above it, from a revision that hardly anyone else asks for */
+        uint64_t step = visit->visits->n_history++ * 37 % VISITS_OLD;
+        const struct belfry_wire_create create = {
+            .key = key, .range_end = belfry_bytes_of("\0", 1), .start_revision = (int64_t)(VISITS_OLDEST + step)};
+        must(belfry_write_watch_create(&request, &create), "create");
+    } else if (watches) {
         must(belfry_write_watch_create(&request, &(struct belfry_wire_create){.key = key}), "create");
     } else {
         uint8_t head[] = {0x0a, (uint8_t)key.len}; /* etcdserverpb.RangeRequest: key = 1 */
@@ -140,10 +149,10 @@ void visits_begin(struct visits *visits, enum visit_kind kind)
     }
     struct visit *visit = &visits->places[i];
     *visit = (struct visit){.visits = visits, .kind = kind, .began_ns = stopwatch_ns()};
-    if (kind == VISIT_READ || kind == VISIT_ETCD_WATCH)
-        visit_etcd(visit);
-    else
+    if (kind == VISIT_LIST || kind == VISIT_KUBE_WATCH)
         visit_kube(visit);
+    else
+        visit_etcd(visit);
 }
 
 bool visits_is_idle(const struct visits *visits)

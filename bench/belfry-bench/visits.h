@@ -1,8 +1,8 @@
 /* bench/belfry-bench/visits.h
  *
  * visits: requests that each have a connection of their own, as of clients that come, ask and leave: a read, a new
- * watch by etcd's API, a list, a new watch by Kubernetes' API. A visit is over when the read or the list is complete,
- * or the watch is created.
+ * watch by etcd's API, a list, a new watch by Kubernetes' API, a watch from an old revision. A visit is over when the
+ * read or the list is complete, the watch is created, or the first old event is there.
  *
  * Thread: owner, that of its poll.
  * Memory: fixed, but for connections under way, VISITS_MAX of them.
@@ -18,8 +18,12 @@
 
 #define VISITS_MAX 512
 
-enum visit_kind { VISIT_READ, VISIT_ETCD_WATCH, VISIT_LIST, VISIT_KUBE_WATCH };
-#define VISIT_KINDS 4
+enum visit_kind { VISIT_READ, VISIT_ETCD_WATCH, VISIT_LIST, VISIT_KUBE_WATCH, VISIT_HISTORY };
+#define VISIT_KINDS 5
+
+/* Old revisions, at which keys were put that `key` is one of: the first watch of history starts at the first one. */
+#define VISITS_OLDEST 2
+#define VISITS_OLD    900
 
 struct visits;
 
@@ -29,15 +33,16 @@ struct visit {
     uint64_t began_ns; /* 0: the place is free */
     bool over;         /* was counted; its connection is closed at the next visits_tend() */
     int status;        /* of HTTP/1.1; 0: none yet */
-    struct h2conn *h2; /* owned; READ, ETCD_WATCH */
+    struct h2conn *h2; /* owned; READ, ETCD_WATCH, HISTORY */
     struct h1conn *h1; /* owned; LIST, KUBE_WATCH */
 };
 
 struct visits {
     int poll;
     struct target target;
-    const char *key;  /* lent */
-    int64_t revision; /* that watches of Kubernetes' API start after; the owner keeps it current */
+    const char *key;    /* lent */
+    int64_t revision;   /* that watches of Kubernetes' API start after; the owner keeps it current */
+    uint64_t n_history; /* visits of that kind: each starts at another revision */
     struct outcome outcomes[VISIT_KINDS];
     struct visit places[VISITS_MAX];
 };

@@ -56,6 +56,26 @@ static void a_watch_is_over_when_it_is_created(void **state)
     close_all();
 }
 
+static void a_watch_of_history_is_over_with_its_first_event(void **state)
+{
+    (void)state;
+    const struct outcome *outcome = &visits.outcomes[VISIT_HISTORY];
+    open_all();
+    int fd = begin(VISIT_HISTORY, "/key");
+    server_message(fd, 1, "\x0a\x00\x18\x01", 4); /* header, created */
+    for (int i = 0; i < 20; i++)
+        poller_turn(server.poll, 1);
+    assert_int_equal(outcome->ok, 0);
+    server_message(fd, 1, "\x0a\x00\x5a\x00", 4); /* header, an event */
+    server_await_count(&server, &outcome->ok, 1);
+    close(fd);
+    fd = begin(VISIT_HISTORY, "/key");
+    server_message(fd, 1, "\x0a\x00\x18\x01\x20\x01", 6); /* created and canceled */
+    server_await_count(&server, &outcome->failed, 1);
+    close(fd);
+    close_all();
+}
+
 static void a_list_is_over_with_its_body(void **state)
 {
     (void)state;
@@ -108,9 +128,12 @@ static void a_visit_that_is_late_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_read_is_over_with_its_status), cmocka_unit_test(a_watch_is_over_when_it_is_created),
-        cmocka_unit_test(a_list_is_over_with_its_body),   cmocka_unit_test(a_watch_of_objects_is_over_with_its_head),
+        cmocka_unit_test(a_read_is_over_with_its_status),
+        cmocka_unit_test(a_watch_is_over_when_it_is_created),
+        cmocka_unit_test(a_list_is_over_with_its_body),
+        cmocka_unit_test(a_watch_of_objects_is_over_with_its_head),
         cmocka_unit_test(a_visit_that_is_late_fails),
+        cmocka_unit_test(a_watch_of_history_is_over_with_its_first_event),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,5 +43,6 @@ def test_healthy_clients_do_not_notice(table, name, figure):
     for kind, (attacked, beside) in row["p99_ms"].items():
         figure(f"attacks.{name}.p99_{kind}", f"{attacked:.2f}/{beside:.2f}", "ms")
     assert row["told"]["bytes_out"] > 0 or name in ("connections", "admin-idle", "many-addresses"), "nothing was sent"
-    assert row["reads"] > 100 and row["lists"] + row["lists_failed"] > 10, "healthy clients did nothing"
+    assert row["reads"] > 100 and row["lists"] + row["lists_failed"] > 10 and row["history"] + row["history_failed"] > 2, \
+        "healthy clients did nothing"
     assert not row["faults"], (row["faults"], row["told"], row["rejected"])
