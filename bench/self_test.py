@@ -13,6 +13,7 @@ import sys
 import tempfile
 
 sys.dont_write_bytecode = True
+import attack_rows  # noqa: E402
 import attack_stage  # noqa: E402
 import stage  # noqa: E402
 
@@ -108,7 +109,7 @@ def write_program(path, text):
 def make_build(folder):
     write_program(folder / "bin" / "belfry-bench", BENCH)
     attacks = "#!/bin/sh\n[ \"$1\" != --list ] || exec printf '%s\\n' @ATTACKS@\nexit 1\n"
-    write_program(folder / "bin" / "belfry-attack", attacks.replace("@ATTACKS@", " ".join(attack_stage.EXPECTED)))
+    write_program(folder / "bin" / "belfry-attack", attacks.replace("@ATTACKS@", " ".join({row.attack or name for name, row in attack_rows.EXPECTED.items()})))
     write_program(folder / "bin" / "tests" / "informer", "#!/bin/sh\nexit 1\n")
     for name in ("bin/belfryd", "etcd"):
         write_program(folder / name, SERVER.replace("@NAMES@", NAMES))
@@ -160,10 +161,10 @@ def belfryd_with_too_few_watches_is_a_complaint():
 
 def an_attack_must_bring_about_what_its_line_says():
     """A row whose figures are perfect passes; each thing that is missing is a fault."""
-    def faults(name="selectors", said=(f"[!]pools: watch_bytes: x; {attack_stage.ATTACKER} holds most, 49 %",),
+    def faults(name="selectors", said=(f"[!]pools: watch_bytes: x; {attack_rows.ATTACKER} holds most, 49 %",),
                told=("message: belfry: memory limit reached",), failed=0, rss=0, rise=9):
         row = attack_stage.Row(name)
-        row.seconds, row.rise, row.probes, row.wrong, row.stolen = 60, rise, 9, [], False
+        row.seconds, row.rise, row.probes, row.wrong, row.wrongs, row.stolen = 60, rise, 9, [], [], False
         row.said, row.told, row.rss = list(said), {"told": dict.fromkeys(told, 1)}, rss
         row.figures = dict.fromkeys([f"{kind}{end}" for kind in (
             "reads", "visit_reads", "lists", "etcd_creates", "kube_creates", "history") for end in ("", "_p99_ms")], 1)
@@ -172,12 +173,12 @@ def an_attack_must_bring_about_what_its_line_says():
         row.figures.update(leases_lost=0, keep_alives_cut=0, history_failed=failed, history_why="late")
         return list(row.faults(argparse.Namespace(memory=128, floor=5)))
     assert not faults(), faults()
-    assert faults(said=()) and faults(said=(f"[!]pools: watch_bytes: x; {attack_stage.ATTACKER} holds most, 0 %",))
-    assert faults(said=(f"[!]pools: memory: x; {attack_stage.ATTACKER} holds most, 49 %",))
+    assert faults(said=()) and faults(said=(f"[!]pools: watch_bytes: x; {attack_rows.ATTACKER} holds most, 0 %",))
+    assert faults(said=(f"[!]pools: memory: x; {attack_rows.ATTACKER} holds most, 49 %",))
     assert faults(told=()) and faults(failed=1) and faults(rss=161 << 20) and not faults(rss=160 << 20)
     assert not faults("backfills", (), ()) and faults("backfills", (), (), rise=4)
     try:
-        attack_stage.Expected(told="GOAWAY")
+        attack_rows.Expected(told="GOAWAY")
         raise RuntimeError("a line without a pool must say why")
     except AssertionError:
         pass

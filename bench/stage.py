@@ -149,6 +149,8 @@ class Stage:
         self.processes[name] = process
         process.await_ready(self.tools.bench, self.probe(name))
 
+    etcd_options = ()
+
     def start_etcd(self):
         port, peer = free_port(), free_port()
         client_url, peer_url = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{peer}"
@@ -156,7 +158,7 @@ class Stage:
                             "--log-level", "error", "--quota-backend-bytes", str(8 << 30),
                             "--listen-client-urls", client_url, "--advertise-client-urls", client_url,
                             "--listen-peer-urls", peer_url, "--initial-advertise-peer-urls", peer_url,
-                            "--initial-cluster", f"default={peer_url}"], port)
+                            "--initial-cluster", f"default={peer_url}", *self.etcd_options], port)
 
     def argv(self, name, port):
         """What starts `name`; raises Failure when it is not there. Of the script."""

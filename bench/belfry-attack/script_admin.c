@@ -75,6 +75,30 @@ static void half_record_turn(struct hostile *hostile)
         hostile_put(hostile, record, sizeof(record));
 }
 
+/* A whole ClientHello of TLS 1.3, for which the server makes a key and signs, and then the connection ends. */
+static void hello_turn(struct hostile *hostile)
+{
+    static const uint8_t front[] = {22, 3, 1, 0, 0x9a, 1, 0, 0, 0x96, 3, 3}; /* record, handshake, version */
+    static const uint8_t back[] = {
+        0,    0,    2,    0x13, 1,    1,    0,    0,    0x6b, /* no session, AES-128-GCM, extensions: */
+        0,    16,   0,    5,    0,    3,    2,    'h',  '2',  /* HTTP/2, */
+        0,    43,   0,    3,    2,    3,    4,    0,    10,   0,    4,    0,    2,    0,    23, /* TLS 1.3, P-256, */
+        0,    13,   0,    4,    0,    2,    4,    3,    0,    51,   0,    71,   0,    69,   0,    23,
+        0,    65, /* ECDSA with SHA-256, a share of P-256: */
+        4,        /* its generator, which is a point of the curve */
+        0x6b, 0x17, 0xd1, 0xf2, 0xe1, 0x2c, 0x42, 0x47, 0xf8, 0xbc, 0xe6, 0xe5, 0x63, 0xa4, 0x40, 0xf2,
+        0x77, 0x03, 0x7d, 0x81, 0x2d, 0xeb, 0x33, 0xa0, 0xf4, 0xa1, 0x39, 0x45, 0xd8, 0x98, 0xc2, 0x96,
+        0x4f, 0xe3, 0x42, 0xe2, 0xfe, 0x1a, 0x7f, 0x9b, 0x8e, 0xe7, 0xeb, 0x4a, 0x7c, 0x0f, 0x9e, 0x16,
+        0x2b, 0xce, 0x33, 0x57, 0x6b, 0x31, 0x5e, 0xce, 0xcb, 0xb6, 0x40, 0x68, 0x37, 0xbf, 0x51, 0xf5};
+    uint8_t random[32];
+    memset(random, (int)hostile->index, sizeof(random));
+    hostile_put(hostile, front, sizeof(front));
+    hostile_put(hostile, random, sizeof(random));
+    hostile_put(hostile, back, sizeof(back));
+    hostile->step = 1;
+    script_pause(hostile, 50); /* the server answers meanwhile */
+}
+
 const struct script script_admin[] = {
     {"admin-pages", "the admin page's files without a window", SCRIPT_HTTP2, 300, 1 << 20, .turn = pages_turn,
      .no_window = true},
@@ -86,6 +110,8 @@ const struct script script_admin[] = {
     {"backfills", "watches from many old revisions", SCRIPT_HTTP2, 40, 1 << 20, .turn = backfill_turn},
     {"unread-backfills", "the same, and nothing is read", SCRIPT_HTTP2, 40, 1 << 20, .turn = backfill_turn,
      .no_window = true},
+    {"tls-hellos", "connections that end after a ClientHello", SCRIPT_HTTP1, 20, 1 << 20, .turn = hello_turn,
+     .hasty = true},
     {"half-records", "records of TLS that do not go on", SCRIPT_HTTP1, 2000, 1 << 20, .turn = half_record_turn},
     {0},
 };

@@ -361,6 +361,62 @@ static void tokens_turn(struct hostile *hostile)
     }
 }
 
+/* ---- garbage ---- */
+
+/* A step of a random walk (SplitMix64), the same in each run. */
+static uint64_t random_next(struct hostile *hostile)
+{
+    uint64_t n = (hostile->index + 1) * 0x2545f4914f6cdd1du + ++hostile->step * 0x9e3779b97f4a7c15u;
+    n = (n ^ (n >> 30)) * 0xbf58476d1ce4e5b9u;
+    n = (n ^ (n >> 27)) * 0x94d049bb133111ebu;
+    return n ^ (n >> 31);
+}
+
+/* Fields that have the shape of a message's, with numbers and lengths that may be wrong. */
+static size_t garbage_message(struct hostile *hostile, uint8_t *to, size_t room)
+{
+    size_t len = 5;
+    for (uint64_t n = random_next(hostile) % 8; n > 0 && len + 24 < room; n--) {
+        uint64_t what = random_next(hostile), value = random_next(hostile);
+        to[len++] = (uint8_t)(what % 16 << 3 | (what >> 8) % 6);
+        size_t bytes = (what >> 16) % 12;
+        if ((what >> 24) % 3 > 0)
+            to[len++] = (uint8_t)(bytes + ((what >> 32) % 8 == 0)); /* a length, at times one too long */
+        for (; bytes > 0; bytes--, value >>= 5)
+            to[len++] = (uint8_t)value;
+    }
+    to[0] = random_next(hostile) % 16 == 0; /* compressed */
+    h2frame_write_u32(to + 1, (uint32_t)(len - 5 + (random_next(hostile) % 32 == 0)));
+    return len;
+}
+
+/* Calls of everything that is served with such messages, and with frames that are cut anywhere. */
+static void garbage_turn(struct hostile *hostile)
+{
+    static const char *const paths[] = {SCRIPT_RANGE,
+                                        "/etcdserverpb.KV/Txn",
+                                        SCRIPT_WATCH,
+                                        SCRIPT_KEEP_ALIVE,
+                                        SCRIPT_TIME_TO_LIVE,
+                                        "/etcdserverpb.Maintenance/Status",
+                                        "/etcdserverpb.Cluster/MemberList",
+                                        "/grpc.health.v1.Health/Watch",
+                                        "/etcdserverpb.KV/RangeStream",
+                                        "/belfry.About/About"};
+    uint8_t message[256];
+    for (int i = 0; i < A_TURN / 4 && hostile->next_id < 2 * STREAMS; i++) {
+        struct belfry_buf block = {0};
+        size_t len = garbage_message(hostile, message, sizeof(message)), cut = random_next(hostile) % (len + 1);
+        hpack_call(&block, HPACK_FORGET, paths[random_next(hostile) % (sizeof(paths) / sizeof(paths[0]))]);
+        if (message[0] != 0)
+            hpack_field(&block, HPACK_FORGET, "grpc-encoding", "gzip", 4);
+        uint32_t id = hostile_open(hostile, &block, H2FRAME_END_HEADERS);
+        belfry_buf_fini(&block);
+        hostile_frame(hostile, H2FRAME_DATA, 0, id, message, cut);
+        hostile_frame(hostile, H2FRAME_DATA, H2FRAME_END_STREAM, id, message + cut, len - cut);
+    }
+}
+
 const struct script script_calls[] = {
     {"heads", "relayed calls with heads of 45 KB and no body", SCRIPT_HTTP2, 4, 1 << 20, .turn = heads_turn},
     {"halves", "Watch messages of 2 MiB of which half comes", SCRIPT_HTTP2, 4, 32 << 20, .turn = halves_turn},
@@ -373,6 +429,7 @@ const struct script script_calls[] = {
     {"watches", "as many small watches as can be created", SCRIPT_HTTP2, 4, 1 << 20, .turn = watches_turn},
     {"ids", "watches with ids of the client's own, twice, and canceled", SCRIPT_HTTP2, 4, 1 << 20, .turn = ids_turn},
     {"tokens", "watches with tokens that nobody has given out", SCRIPT_HTTP2, 4, 1 << 20, .turn = tokens_turn},
+    {"garbage", "calls with messages that are wrong in every way", SCRIPT_HTTP2, 8, 256 << 10, .turn = garbage_turn},
     {"selectors", "Kubernetes watches whose selectors are 60 KB in memory", SCRIPT_HTTP2, 8, 1 << 20,
      .turn = selectors_turn},
     {"returners", "the same, and connections that are ended come back immediately", SCRIPT_HTTP2, 8, 1 << 20,

@@ -3,7 +3,7 @@
  * scripts: the attacks, each as a script of its connections (hostile.h).
  *
  * - script_calls.c: requests that are not finished, or that cost more than they look: what they hold is memory, places
- *   in pools, and streams upstream;
+ *   in pools, and streams upstream; and garbage;
  * - script_floods.c: frames and heads in great numbers: what they take is CPU;
  * - script_waits.c: clients that send or read slowly, or not at all;
  * - script_http1.c: the same by HTTP/1.1, and connections in great numbers;

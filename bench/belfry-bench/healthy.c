@@ -54,9 +54,9 @@ struct healthy {
 static struct healthy healthy; /* one of a process, and too large for a stack */
 
 /* From an address that is the `n`th of those of healthy clients, or from many. */
-static struct target target_of(const struct plan *plan, unsigned n)
+static struct target target_of(const struct plan *plan, const struct target *to, unsigned n)
 {
-    struct target target = plan->target;
+    struct target target = *to;
     char address[32];
     if (plan->sources > 1)
         snprintf(address, sizeof(address), "10.77.1.1");
@@ -74,7 +74,7 @@ static void dialect_open(struct dialect *dialect, const struct plan *asked, enum
     plan.prefix = form == LOAD_OBJECTS ? "/registry/pods/" : "/bench/";
     plan.keys = LOAD_SHARED;
     plan.puts = PHASE_PUTS;
-    plan.target = target_of(asked, host);
+    plan.target = target_of(asked, form == LOAD_OBJECTS ? &asked->kube_target : &asked->target, host);
     plan.conns = form == LOAD_OBJECTS ? asked->conns : asked->conns / 10;
     plan.streams = form == LOAD_OBJECTS ? 1 : 10;
     plan.watches = 1;
@@ -268,12 +268,14 @@ int healthy_run(const struct plan *asked)
     struct plan shown = *asked;
     const struct plan *plan = &shown;
     if (asked->tokens.n > 0)
-        shown.target.bearer = credentials_of(&asked->tokens, 0); /* all show the first */
-    struct target leases = target_of(plan, 0), reads = target_of(plan, 1), visits = target_of(plan, 2);
+        shown.target.bearer = shown.kube_target.bearer = credentials_of(&asked->tokens, 0); /* all show the first */
+    struct target leases = target_of(plan, &plan->target, 0), reads = target_of(plan, &plan->target, 1);
+    struct target visits = target_of(plan, &plan->target, 2);
     healthy.poll = poller_create();
     leases_open(&healthy.leases, healthy.poll, &leases, N_LEASES);
     asker_open(&healthy.asker, healthy.poll, &reads, "/bench/0");
     visits_open(&healthy.visits, healthy.poll, &visits, "/bench/0");
+    healthy.visits.kube_target = target_of(plan, &plan->kube_target, 2);
     dialect_open(&healthy.etcd, plan, LOAD_VALUES, 3);
     dialect_open(&healthy.kube, plan, LOAD_OBJECTS, 4);
     while (leases_count(&healthy.leases, LEASE_ASKED) > 0 && stopwatch_ns() < plan->deadline_ns)

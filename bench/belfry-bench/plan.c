@@ -15,6 +15,7 @@
 enum name {
     TARGET,
     WRITE_TARGET,
+    KUBE_TARGET,
     PID,
     WRITE_PID,
     UPSTREAM_PID,
@@ -81,6 +82,8 @@ static const struct belfry_opt_row rows[N_NAMES] = {
     [TARGET] = {TARGET, "target", TEXT("ADDR:PORT"), .help = "the server that is measured"},
     [WRITE_TARGET] = {WRITE_TARGET, "write-target", TEXT("ADDR:PORT"), .described = "--target",
         .help = "the etcd that puts go to"},
+    [KUBE_TARGET] = {KUBE_TARGET, "kube-target", TEXT("ADDR:PORT"), .described = "--target",
+        .help = "healthy: where clients of Kubernetes' API go; without TLS"},
     [PID] = {PID, "pid", PROCESS(pid), .help = "the process of --target, for CPU and memory"},
     [WRITE_PID] = {WRITE_PID, "write-pid", PROCESS(write_pid), .help = "the process of --write-target, for CPU"},
     [UPSTREAM_PID] = {UPSTREAM_PID, "upstream-pid", PROCESS(upstream_pid),
@@ -173,7 +176,7 @@ const struct belfry_opt_table plan_table = {
 struct reading {
     struct plan *plan;
     FILE *err;
-    bool has_target, has_write_target, remote, help;
+    bool has_target, has_write_target, has_kube_target, remote, help;
 };
 
 __attribute__((format(printf, 2, 3))) static bool refuse(const struct reading *reading, const char *format, ...)
@@ -205,6 +208,9 @@ static bool set_other(struct reading *reading, enum name name, const char *text)
     case WRITE_TARGET:
         reading->has_write_target = true;
         return set_target(reading, "write-target", text, &plan->write_target);
+    case KUBE_TARGET:
+        reading->has_kube_target = true;
+        return set_target(reading, "kube-target", text, &plan->kube_target);
     case CACERT:
         plan->cacert = text;
         break;
@@ -342,7 +348,7 @@ static bool check_tls(const struct reading *reading, const struct mode *mode)
         return !has_files || refuse(reading, "--cacert, --cert and --key: no target is https");
     if (plan->cacert == NULL)
         return refuse(reading, "--cacert: is needed for an https target");
-    if (plan->values == LOAD_OBJECTS || strcmp(mode->name, "healthy") == 0)
+    if (plan->values == LOAD_OBJECTS || (strcmp(mode->name, "healthy") == 0 && plan->kube_target.is_tls))
         return refuse(reading, "--target: HTTP/1.1 is spoken without TLS only: give an http target");
     if (belfry_tls_create(&opts, &plan->tls, why, sizeof(why)) != BELFRY_OK)
         return refuse(reading, "%s", why);
@@ -370,7 +376,10 @@ static bool check(const struct reading *reading, const struct mode *mode)
         plan->write_target = plan->target;
     if (plan->values == LOAD_OBJECTS && plan->tokens.n > 0)
         plan->target.bearer = credentials_of(&plan->tokens, 0);
-    if (!mode->local && !reading->remote && !(plan->target.loopback && plan->write_target.loopback))
+    if (!reading->has_kube_target)
+        plan->kube_target = plan->target;
+    bool loopback = plan->target.loopback && plan->write_target.loopback && plan->kube_target.loopback;
+    if (!mode->local && !reading->remote && !loopback)
         return refuse(reading, "--target: this is another machine; add --remote if a load on it is meant");
     if (plan->conns * plan->streams > 10000000 || plan->conns * plan->streams * plan->watches > 50000000)
         return refuse(reading, "--watches: that is more than 50 million watchers");

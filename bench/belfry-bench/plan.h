@@ -21,7 +21,7 @@
 
 struct plan {
     const char *mode;
-    struct target target, write_target;
+    struct target target, write_target, kube_target;
     pid_t pid, write_pid, upstream_pid;
     const char *cacert, *cert, *key; /* lent from argv; NULL: none */
     struct belfry_tls *tls;          /* owned until the program ends; NULL: no target is https */

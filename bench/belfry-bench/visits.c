@@ -110,7 +110,7 @@ static void visit_kube(struct visit *visit)
     if (visit->kind == VISIT_KUBE_WATCH)
         snprintf(path, sizeof(path), OBJECT_PATH "?watch=1&resourceVersion=%lld&timeoutSeconds=60",
                  (long long)visit->visits->revision);
-    visit->h1 = h1conn_create(visit->visits->poll, &visit->visits->target, path, &events, visit);
+    visit->h1 = h1conn_create(visit->visits->poll, &visit->visits->kube_target, path, &events, visit);
 }
 
 /* ---- places ---- */
@@ -119,7 +119,7 @@ void visits_open(struct visits *visits, int poll, const struct target *target, c
 {
     memset(visits, 0, sizeof(*visits));
     visits->poll = poll;
-    visits->target = *target;
+    visits->target = visits->kube_target = *target;
     visits->key = key;
     for (size_t i = 0; i < VISIT_KINDS; i++)
         outcome_clear(&visits->outcomes[i]);

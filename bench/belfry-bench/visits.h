@@ -39,10 +39,10 @@ struct visit {
 
 struct visits {
     int poll;
-    struct target target;
-    const char *key;    /* lent */
-    int64_t revision;   /* that watches of Kubernetes' API start after; the owner keeps it current */
-    uint64_t n_history; /* visits of that kind: each starts at another revision */
+    struct target target, kube_target; /* the second for Kubernetes' API; the same, unless the owner changes it */
+    const char *key;                   /* lent */
+    int64_t revision;                  /* that watches of Kubernetes' API start after; the owner keeps it current */
+    uint64_t n_history;                /* visits of that kind: each starts at another revision */
     struct outcome outcomes[VISIT_KINDS];
     struct visit places[VISITS_MAX];
 };
