@@ -1,5 +1,6 @@
 """attack_rows: the rows of bench/attacks, and what each must bring about."""
 ATTACKER = "10.77.0.99"
+LOOPBACK = "127.0.0.0/8"  # one client
 BACKFILLS = 'belfry_upstream_fallbacks_total{reason="backfill"}'
 
 
@@ -32,6 +33,7 @@ class Expected:
         self.within = within or {}  # ms that a p99 may have, whatever it is beside the sink: work that is done in turns
 
 
+CLOSED = "closed"  # without a word, which a balancer may keep for itself
 MEMORY = "hold as much memory as they may"
 NOTHING = "nothing"  # in the place of an attack of belfry-attack: `during` is all
 UPSTREAM = "the tier ends the connection, and says why nothing is new"
@@ -70,22 +72,23 @@ EXPECTED = {
     "slow-read": Expected(why=SLOW),
     "zero-window": Expected(told="RST_STREAM INTERNAL_ERROR", why=SLOW, after_s=20),
     "lists": Expected(why=SLOW),
-    "slow-head-http1": Expected(told="closed", why=SLOW, after_s=20),
+    "slow-head-http1": Expected(told=CLOSED, why=SLOW, after_s=20),
     "chunk-extensions": Expected(told="HTTP 405", why="a body without a use is read and dropped"),
     "trailers-http1": Expected(told="HTTP 405", why="a body without a use is read and dropped"),
-    "connections": Expected("connections", "closed", options=("--max-connections", "2000"), more=FAST),
+    "connections": Expected("connections", CLOSED, options=("--max-connections", "2000"), more=FAST),
     "newcomers": Expected(why=SERVED),
     "admin-pages": Expected("connections", "this address serves few connections", to="admin"),
-    "admin-idle": Expected("connections", "closed", to="admin", files=2048, more=FAST),
+    "admin-idle": Expected("connections", CLOSED, to="admin", files=2048, more=FAST),
     "admin-metrics": Expected(why="eight connections are few, and each is served in turn", to="admin"),
     "smuggling": Expected(why="each request is refused before anything is held", attack=NOTHING, during="smuggle"),
     "web-page": Expected(told="HTTP 403", why="it is refused before anything is held"),
     # 127.0.0.0/8 is one client: its newcomers are refused, whichever of its addresses they have.
-    "many-addresses": Expected("connections", "closed", client="127.0.0.0/8", options=("--max-connections", "500"), more=FAST),
+    "many-addresses": Expected("connections", CLOSED, client=LOOPBACK, options=("--max-connections", "500"), more=FAST),
     "backfills": Expected(why=TURNS, fresh=True, rises=(BACKFILLS, 5)),
     "unread-backfills": Expected(why=TURNS, fresh=True, rises=(BACKFILLS, 5), within={"history": 3000}),
     "returners": Expected("watch_bytes", "room was needed for watch_bytes", beside=("crowd",)),
     "crowd": Expected(told="message: belfry: memory limit reached", why="each of its addresses holds as much as the others"),
+    "half-records": Expected("memory", CLOSED, to="tls", more=FAST),
     "tls-hellos": Expected(why="each is served, and leaves: 300 per second", received=70000, to="tls", over_tls=True, more=("--connects", "300")),
     # No client attacks, but what belfryd follows: etcd, or a tier above.
     "hostile-etcd": Expected(why=UPSTREAM, attack=NOTHING, on="hostile-etcd", during="be_hostile", healthy=False),
@@ -100,5 +103,4 @@ EXPECTED = {
     "peek": Expected(told="etcdserver: permission denied", why="it is refused before anything is held", **AUTH),
     "revocations": Expected(told="etcdserver: permission denied", why="it holds little", **AUTH, attack="peek", during="revoke_again_and_again"),
     "auth-switched": Expected(why="its tokens end with the auth that gave them", **{**AUTH, "never": ()}, attack="peek", during="switch_auth", healthy=False),
-    "half-records": Expected("memory", "closed", to="tls", more=FAST),
 }

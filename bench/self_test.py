@@ -171,7 +171,7 @@ def an_attack_must_bring_about_what_its_line_says():
         row.figures.update({f"{name}_failed": 0 for name in ("reads", "visit_reads", "lists", "etcd_creates", "kube_creates")})
         row.figures.update({f"{d}_{end}": 0 for d in ("etcd", "kube") for end in ("events_lost", "watches_cut")})
         row.figures.update(leases_lost=0, keep_alives_cut=0, history_failed=failed, history_why="late")
-        return list(row.faults(argparse.Namespace(memory=128, floor=5)))
+        return list(row.faults(argparse.Namespace(memory=128, floor=5, balanced=False)))
     assert not faults(), faults()
     assert faults(said=()) and faults(said=(f"[!]pools: watch_bytes: x; {attack_rows.ATTACKER} holds most, 0 %",))
     assert faults(said=(f"[!]pools: memory: x; {attack_rows.ATTACKER} holds most, 49 %",))
