@@ -293,7 +293,9 @@ static void on_permit_answer(struct asking *call, const struct asking_answer *wi
     bool is_hanging = with->timed_out && permit->regime.answered_ms > call->question->sent_ms;
     if (is_hanging && call->question->is_first && !is_vouched) /* a renewal has too little time for that */
         answer = RIGHTS_SILENCE;
-    if (with->message != permit->why)
+    if (answer == RIGHTS_ALLOWED) /* etcd's own words are an error, and count only if the answer comes too late */
+        snprintf(permit->why, sizeof(permit->why), "%s", PERMIT_TOO_LATE);
+    else if (with->message != permit->why)
         snprintf(permit->why, sizeof(permit->why), "%s", with->message);
     permit_share(permit, call->question, with, now);
     rights_answer(permit->rights, call->question, answer, with->age_ms, now);

@@ -74,6 +74,9 @@ enum permit_verdict {
  * answers others. For clients here the reason is PERMIT_BAD_TOKEN. */
 #define PERMIT_SILENT "upstream does not answer for this token"
 
+/* Why a client is not let in, though upstream allowed it: the answer came when its period was over. */
+#define PERMIT_TOO_LATE "belfry: upstream's answer about the rights to this came too late; try again"
+
 /* Why a listener with rights=upstream grants nothing. */
 #define PERMIT_AUTH_IS_OFF "belfry: not ready: auth is off upstream, and this listener has rights=upstream"
 

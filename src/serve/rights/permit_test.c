@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "serve/rights/rights_request.h"
 #include "support/uplinkbed.h"
 #include "wire/rpc.pb-c.h"
 
@@ -26,6 +27,7 @@ static struct etcd {
     const char *hanging;                    /* the token that is never answered; NULL: none */
     size_t n_hanging;                       /* questions about it */
     bool read_only;                         /* it is a tier that passes no Txn on */
+    const char *age;                        /* of its answers, if it is a tier */
     size_t n_status, n_range;
     size_t last_range;
 } etcd;
@@ -78,6 +80,11 @@ static void serve_question(struct upstream *upstream, size_t i)
         refuse_with(upstream, i, etcd.range_code, etcd.range_message);
     else if (etcd.knowing != NULL && (token == NULL || strcmp(token, etcd.knowing) != 0))
         refuse_with(upstream, i, "16", "etcdserver: invalid auth token");
+    else if (etcd.age != NULL)
+        upstream_head(upstream, i,
+                      (const char *const[]){":status", "200", "content-type", "application/grpc", RIGHTS_REQUEST_AGE,
+                                            etcd.age, "grpc-status", "11", "grpc-message", FUTURE, NULL},
+                      true);
     else
         refuse_with(upstream, i, "11", FUTURE);
 }
@@ -338,6 +345,14 @@ static void what_upstream_did_not_judge_is_no_refusal(void **state)
     etcd.range_message = "context deadline exceeded";
     asked(&seen, "t.1", PERMIT_UNAVAILABLE, "context deadline exceeded");
     assert_int_equal(counted().unavailable, 3);
+}
+
+static void an_answer_that_comes_too_late_says_so(void **state)
+{
+    (void)state;
+    make_permit((struct etcd){.auth_on = true, .age = "3600000"});
+    struct seen seen;
+    asked(&seen, "t.1", PERMIT_UNAVAILABLE, PERMIT_TOO_LATE);
 }
 
 static void without_any_token_the_answer_is_no_and_nobody_is_asked(void **state)
@@ -983,6 +998,7 @@ int main(void)
         cmocka_unit_test_teardown(the_field_that_etcd_would_take_is_sent, teardown),
         cmocka_unit_test_teardown(refusals_read_as_etcds_own, teardown),
         cmocka_unit_test_teardown(what_upstream_did_not_judge_is_no_refusal, teardown),
+        cmocka_unit_test_teardown(an_answer_that_comes_too_late_says_so, teardown),
         cmocka_unit_test_teardown(without_any_token_the_answer_is_no_and_nobody_is_asked, teardown),
         cmocka_unit_test_teardown(a_token_that_cannot_be_sent_is_a_bad_one, teardown),
         cmocka_unit_test_teardown(anything_but_a_clear_off_is_on, teardown),
