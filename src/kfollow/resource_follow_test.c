@@ -540,17 +540,24 @@ static void fail_lists_until_a_judgement(void)
     assert_int_equal(bed.list.rv, RESOURCE_CONSISTENT);
 }
 
-/* Nothing has changed since; only etcd's version has passed ours, by changes of other resources. */
-static void list_of_our_version_that_no_cache_has_may_be_had_from_our_changes(void **state)
+/* LISTING after 410 at version 30, of which `last` was the last change; a consistent list is wanted. */
+static void begin_judged_listing(int64_t last)
 {
-    (void)state;
     begin_live(1);
-    event(RESOURCE_MODIFIED, "ns/a", "u1", 25);
+    event(RESOURCE_MODIFIED, "ns/a", "u1", last);
     bookmark(30);
     bed.now += 5000;
     end_watch(RESOURCE_ENDED);
     expire_all(2);
+    assert_int_equal(resource_state(bed.follow), RESOURCE_LISTING);
     fail_lists_until_a_judgement();
+}
+
+/* Nothing has changed since; only etcd's version has passed ours, by changes of other resources. */
+static void list_of_our_version_that_no_cache_has_may_be_had_from_our_changes(void **state)
+{
+    (void)state;
+    begin_judged_listing(25);
     for (unsigned i = 0; i < 2; i++) { /* etcd, and then its cache, which has all of our changes */
         item("ns/a", "u1", 25);
         item("ns/b", "u2", 11);
@@ -567,12 +574,7 @@ static void list_of_our_version_that_no_cache_has_may_be_had_from_our_changes(vo
 static void list_of_our_version_is_waited_for_while_a_cache_lags(void **state)
 {
     (void)state;
-    begin_live(1);
-    event(RESOURCE_MODIFIED, "ns/a", "u1", 30);
-    bed.now += 5000;
-    end_watch(RESOURCE_ENDED);
-    expire_all(2);
-    fail_lists_until_a_judgement();
+    begin_judged_listing(30);
     item("ns/a", "u1", 30);
     listed(60, LINK);
     assert_int_equal(bed.list.rv, 0);
@@ -587,13 +589,7 @@ static void list_of_our_version_is_waited_for_while_a_cache_lags(void **state)
 static void list_of_our_version_that_no_cache_has_is_judged_by_etcd(void **state)
 {
     (void)state;
-    begin_live(1);
-    event(RESOURCE_MODIFIED, "ns/a", "u1", 30);
-    bed.now += 5000;
-    end_watch(RESOURCE_ENDED);
-    expire_all(2);
-    assert_int_equal(resource_state(bed.follow), RESOURCE_LISTING);
-    fail_lists_until_a_judgement();
+    begin_judged_listing(30);
     item("ns/a", "u1", 25); /* what was 30 is gone */
     item("ns/b", "u2", 11);
     listed(60, LINK);
