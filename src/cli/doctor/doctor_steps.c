@@ -15,7 +15,6 @@
 #define CLOCK_FAIL_MS    30000 /* certificates and tokens that are just made, or about to end, are judged wrongly */
 #define LAG_WARN         1000  /* revisions, in each of several looks */
 #define DESCRIPTORS_WARN 4096
-#define DESCRIPTORS_OWN  40                  /* of belfryd itself (docs/operations.md, Sizing) */
 #define DISK_WARN        (100 * 1024 * 1024) /* bytes */
 #define SLOW_US          500000              /* of a member's quickest answer; across an ocean it is 200 ms */
 
@@ -418,16 +417,14 @@ static void judge_clock(const struct doctor_facts *facts, struct doctor_verdict 
 static void judge_descriptors(const struct doctor_facts *facts, struct doctor_verdict *v)
 {
     const struct doctor_admin *a = &facts->admin;
-    uint64_t room = a->descriptors > DESCRIPTORS_OWN ? a->descriptors - DESCRIPTORS_OWN : 0;
     if (a->refused > 0)
         find(v, DOCTOR_FAIL, "%" PRIu64 " connections were refused since the start: no descriptor was left",
              a->refused);
     else if (a->descriptors == 0)
         v->result = DOCTOR_NONE;
     else
-        find(v, a->descriptors < DESCRIPTORS_WARN || a->connections > room / 10 * 9 ? DOCTOR_WARN : DOCTOR_OK,
-             "%" PRIu64 " allowed, for about %" PRIu64 " connections; there are %" PRIu64, a->descriptors, room,
-             a->connections);
+        find(v, a->descriptors < DESCRIPTORS_WARN || a->connections > a->descriptors / 10 * 8 ? DOCTOR_WARN : DOCTOR_OK,
+             "%" PRIu64 " allowed; there are %" PRIu64 " connections", a->descriptors, a->connections);
     if (v->result == DOCTOR_WARN || v->result == DOCTOR_FAIL)
         advise(v, "raise the limit of descriptors: LimitNOFILE=1048576 in the unit, or ulimit -n");
 }

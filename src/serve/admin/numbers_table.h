@@ -135,7 +135,7 @@
       "of=\"upstream\"") \
     X(TIER, clock_ms, clock_ms, JSON, NULL) \
     X(TIER, descriptors, descriptors, JSON, "belfry_descriptors_limit", GAUGE, \
-      "Descriptors that the process may have open: one per connection, and about 40.") \
+      "Descriptors that the process may have open: one per connection; some are for itself (log line limits).") \
     X(KNOWN, disk_free_bytes, disk_free_bytes, JSON, "belfry_disk_free_bytes", GAUGE, \
       "Free space of the file system that holds the replica.") \
     X(TIER, memory_max, memory_max, JSON, "belfry_memory_limit_bytes", GAUGE, \
