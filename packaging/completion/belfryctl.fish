@@ -37,7 +37,7 @@ complete -c belfryctl -l dial-timeout -x -d 'time limit for connecting to one en
 complete -c belfryctl -l command-timeout -x -d 'time limit for one answer, with all retries'
 complete -c belfryctl -l keepalive-time -x -d 'ping an idle connection this often; at least 10s'
 complete -c belfryctl -l keepalive-timeout -x -d 'leave an endpoint that does not answer a ping within this time'
-complete -c belfryctl -l hasleader -d 'leave a member that has no leader; =false: stay. Serializable reads need none'
+complete -c belfryctl -l hasleader -d 'leave a leaderless member; =false: stay. Serializable reads go without'
 complete -c belfryctl -l max-message -x -d 'reject larger messages and revisions'
 complete -c belfryctl -l write-out -s w -x -a 'simple json' -d 'the same output as etcdctl: simple or json'
 complete -c belfryctl -l output -x -a 'json table' -d 'json: one line per event, keys as text; table: for people'

@@ -19,7 +19,7 @@ _belfryctl()
         '--command-timeout=[time limit for one answer, with all retries]:TIME: '
         '--keepalive-time=[ping an idle connection this often; at least 10s]:TIME: '
         '--keepalive-timeout=[leave an endpoint that does not answer a ping within this time]:TIME: '
-        '--hasleader[leave a member that has no leader; =false: stay. Serializable reads need none]'
+        '--hasleader[leave a leaderless member; =false: stay. Serializable reads go without]'
         '--max-message=[reject larger messages and revisions]:SIZE: '
         '(-w --write-out)'{-w+,--write-out=}'[the same output as etcdctl: simple or json]:FORM:(simple json)'
         '--output=[json: one line per event, keys as text; table: for people]:FORM:(json table)'

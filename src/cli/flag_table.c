@@ -365,7 +365,7 @@ static const struct belfry_opt_row flag_rows[] = {
     {FLAG_KEEPALIVE_TIMEOUT, "keepalive-timeout", TIME, .fallback = "5s", .taker = TAKER_OPEN,
      .help = "leave an endpoint that does not answer a ping within this time"},
     {FLAG_HASLEADER, "hasleader", BOOL, .fallback = "true", .taker = TAKER_OPEN,
-     .help = "leave a member that has no leader; =false: stay. Serializable reads need none"},
+     .help = "leave a leaderless member; =false: stay. Serializable reads go without"},
     {FLAG_MAX_MESSAGE, "max-message", SIZE, .fallback = "512MiB", .taker = TAKER_OPEN,
      .help = "reject larger messages and revisions"},
     {FLAG_WRITE_OUT, "write-out", .letter = 'w', CHOICE("FORM", "simple|json"),

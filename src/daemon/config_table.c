@@ -151,7 +151,7 @@ const struct belfry_opt_row config_rows[N_CONFIG_ROWS] = {
 
     [KEY_MEMORY_BYTES] = {KEY_MEMORY_BYTES, "memory-bytes", SIZE(memory_bytes), RANGE(0, 64 * TIB),
         .group = "Limits", .fallback = "0",
-        .described = "0: 75 % of the machine's", .help = "limit for log, watches, lists, buffers and connections",
+        .described = "0: 75 % of the machine's", .help = "limit for log, watches, lists, buffers, connections",
         .more = "It must be more than --log-bytes. A control group's limit counts as the machine's memory."},
     [KEY_MAX_STREAMS] = {KEY_MAX_STREAMS, "max-streams", COUNT(max_streams), RANGE(0, UINT32_MAX),
         .fallback = "10000",
@@ -188,10 +188,10 @@ const struct belfry_opt_row config_rows[N_CONFIG_ROWS] = {
                 "of a message. Each 64KiB received restarts it. Streams that wait between messages\n"
                 "(keep-alives, watches before their first request) have no limit. From 100ms to 1h."},
     [KEY_UNREAD_TIME] = {KEY_UNREAD_TIME, "unread-time", MS(unread_time_ms), RANGE(SECOND, HOUR), .fallback = "1m",
-        .help = "disconnect clients that take less than 64KiB in this time while memory is short",
+        .help = "end clients that take under 64KiB in this time while memory is short",
         .more = "No limit while there is enough memory. From 1s to 1h."},
     [KEY_IDLE_TIME] = {KEY_IDLE_TIME, "idle-time", MS(idle_time_ms), RANGE(SECOND, 24 * HOUR), .fallback = "5m",
-        .help = "close idle HTTP/1.1 connections after this time; HTTP/2 ones if connections are short",
+        .help = "close idle HTTP/1.1 connections after this; HTTP/2 if they are short",
         .more = "Idle: without a request. HTTP/2 connections are closed only while more than half of\n"
                 "--max-connections are open, the longest idle first. From 1s to 24h."},
     [KEY_WORKERS] = {KEY_WORKERS, "workers", COUNT(workers), RANGE(0, 256), .fallback = "0",
@@ -254,7 +254,7 @@ const struct belfry_opt_row config_listen_rows[N_LISTEN_PARTS] = {
         .more = "Reads that the replica cannot answer are relayed and counted (belfry_reads_total)."},
     [LISTEN_CONSISTENCY] = {LISTEN_CONSISTENCY, "consistency", .kind = BELFRY_KIND_CHOICE, .value_name = "LEVEL",
         .choices = "asked|serializable", .described = "asked",
-        .help = "asked: as each read says; serializable: from the replica, never asking upstream",
+        .help = "asked: as each read says; serializable: all from the replica",
         .more = "etcd's default is linearizable. serializable is for clients that cannot ask for it. Reads of\n"
                 "belfryds below are always answered as they say."},
     [LISTEN_CERT] = {LISTEN_CERT, "cert", .kind = BELFRY_KIND_TEXT, .value_name = "FILE",

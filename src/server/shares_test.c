@@ -125,7 +125,7 @@ static void the_client_that_holds_most_yields_to_one_that_holds_little(void **st
 {
     (void)state;
     enum { TOTAL = 640, CLIENTS = 12 };
-    char name[16];
+    char name[24];
     size_t most;
     open_shares(SHARES_WATCHERS, TOTAL, 50, 90);
     for (size_t i = 0; i < 60; i++) {
@@ -161,7 +161,7 @@ static void free_ending(size_t n, enum shares_pool pool)
 static void ending_and_new_ones_stay_within_a_bound(enum shares_pool pool, size_t part)
 {
     enum { TOTAL = 8 * MUCH, MOST = TOTAL + TOTAL / SHARES_OVER, CLIENTS = 40 };
-    char name[16];
+    char name[24];
     open_shares(pool, TOTAL, 50, 90);
     for (size_t i = 0; i < CLIENTS; i++) {
         snprintf(name, sizeof(name), "%zu", i);
@@ -491,7 +491,7 @@ static void random_clients(void **state)
     enum { TOTAL = 1000, STEPS = 20000 };
     uint64_t seed = (uint64_t)time(NULL);
     struct belfry_rng rng = {seed};
-    char name[16];
+    char name[24];
     print_message("seed %llu\n", (unsigned long long)seed);
     open_shares(SHARES_CALLS, TOTAL, 50, 90);
     for (int step = 0; step < STEPS; step++) {

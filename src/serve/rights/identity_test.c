@@ -162,7 +162,7 @@ static void user_from_any_other_connection_is_refused_and_not_ignored(void **sta
 static void user_that_cannot_be_read_is_refused(void **state)
 {
     (void)state;
-    char longest[300] = "belfry-user: \"", longer[300];
+    char longest[300] = "belfry-user: \"", longer[304];
     struct identity who;
     memset(longest + strlen(longest), 'a', IDENTITY_USER_BYTES);
     snprintf(longer, sizeof(longer), "%sa\"", longest);

@@ -19,7 +19,7 @@
 /* Revision 11: keys k0, k1, ... with a value of so many bytes each. */
 static enum belfry_err make_batch(size_t value_bytes, struct batch **out)
 {
-    static char keys[EVENTS][8], value[1 << 18];
+    static char keys[EVENTS][24], value[1 << 18];
     static uint8_t raw[EVENTS << 12];
     struct belfry_wire_event scanned[EVENTS];
     uint8_t *to = raw;
