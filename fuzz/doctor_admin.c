@@ -22,7 +22,15 @@ static void check_admin(const struct doctor_admin *a)
     ENDS(a->client);
     ENDS(a->lag_why);
     ENDS(a->rights_why);
-    ENDS(a->other_why);
+    ENDS(a->rights_hint);
+    ENDS(a->verdict);
+    ENDS(a->ready_why);
+    ENDS(a->ready_hint);
+    ENDS(a->lost_why);
+    ENDS(a->lost_hint);
+    ENDS(a->upstream_hint);
+    ENDS(a->resource_why);
+    ENDS(a->resource_hint);
     check(a->n_endpoints <= DOCTOR_ENDPOINTS && a->n_levels <= DOCTOR_LEVELS && a->n_troubles <= DOCTOR_POOLS);
     for (size_t i = 0; i < a->n_levels; i++)
         ENDS(a->levels[i].name);
