@@ -1,7 +1,7 @@
 /* src/server/cors.c */
 #include "server/cors.h"
 
-#include <strings.h>
+#include <ctype.h>
 
 #define SCHEME_BYTES 32
 #define HOST_BYTES   253
@@ -124,8 +124,12 @@ static bool is_own(struct belfry_bytes origin, struct belfry_bytes authority)
                                                                                        : (struct belfry_bytes){0};
     port = port.len > 0 ? port : usual;
     asked = asked.len > 0 ? asked : usual;
-    return host.len > 0 && host.len == authority.len && strncasecmp(host.data, authority.data, host.len) == 0 &&
-           belfry_bytes_equal(port, asked);
+    if (host.len == 0 || host.len != authority.len || !belfry_bytes_equal(port, asked))
+        return false;
+    for (size_t i = 0; i < host.len; i++) /* all of it: strncasecmp() ends at a zero byte */
+        if (tolower((unsigned char)host.data[i]) != tolower((unsigned char)authority.data[i]))
+            return false;
+    return true;
 }
 
 bool cors_is_foreign(const struct cors_origins *origins, const struct exchange_head *head)
