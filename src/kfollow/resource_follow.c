@@ -1083,7 +1083,7 @@ static void take_item(struct resource_follow *f, const struct resource_object *i
     enum belfry_err err = compare_item(f, item, now_ms);
     if (err == BELFRY_OK && f->state == RESOURCE_LISTING)
         err = copy_item(f, item);
-    else
+    else if (err == BELFRY_OK)
         resource_sum_add(&f->listed, version_hash(f, item));
     if (err != BELFRY_OK)
         list_failed(f, now_ms);
