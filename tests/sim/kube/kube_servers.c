@@ -406,6 +406,7 @@ void kube_servers_forget(struct kube_servers *s)
     for (unsigned i = 0; i < KUBE_CALLS; i++)
         call_free(&s->calls[i]);
     memset(s->links, 0, sizeof(s->links));
+    s->asked_ms = 0;
     for (unsigned i = 0; i < s->n; i++)
         s->servers[i].n_shorts = 0;
 }
@@ -503,6 +504,9 @@ static void call_open(struct kube_servers *s, const struct resource_action *acti
 void kube_servers_do(struct kube_servers *s, const struct resource_action *action, uint64_t now_ms)
 {
     struct kube_call *call = call_find(s, action->id);
+    bool is_for_life = action->want == RESOURCE_WANT_PROBE && action->rv != RESOURCE_CONSISTENT;
+    if (is_for_life && s->asked_ms == 0)
+        s->asked_ms = now_ms;
     switch (action->want) {
     case RESOURCE_WANT_WATCH:
     case RESOURCE_WANT_LIST:

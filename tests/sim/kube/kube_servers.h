@@ -96,6 +96,7 @@ struct kube_servers {
     uint32_t lost;         /* a bit for each server that has answered 410, or failed, since this was last cleared */
     int64_t head;          /* the client's version now */
     uint64_t delivered_ms; /* when the client last received anything that shows life */
+    uint64_t asked_ms;     /* when it first sent a probe for life since then; 0: it has not */
     uint64_t restored_ms;  /* when etcd was last restored */
     uint64_t now_ms;       /* of the last step */
 };

@@ -191,8 +191,10 @@ static void deliver(struct kube_world *w, struct kube_call *call)
     call->is_held = true; /* unless it is taken */
     if (call->kind == KUBE_WATCH)
         kube_servers_pace(&w->servers, call, w->now_ms);
-    if (shows_life(w, call, &message))
+    if (shows_life(w, call, &message)) {
         w->servers.delivered_ms = w->now_ms;
+        w->servers.asked_ms = 0;
+    }
     bool taken = give(w, id, &message);
     note_audit(w);
     if (is_behind && resource_state(w->follow) != RESOURCE_LISTING)
@@ -233,7 +235,8 @@ static void judge_stale(struct kube_world *w)
         verdict_fail("not stale after %llu ms of silence", (unsigned long long)silence);
 }
 
-/* Another follower of the process has the answer of a server. */
+/* Another follower of the process has the answer of a server. It shows life, but not after a probe of our own that has no
+ * answer, to a follower that is live, stale or not. */
 static void pulse_step(struct kube_world *w)
 {
     const struct kube_link *link = &w->servers.links[below(w, KUBE_LINKS)];
@@ -242,10 +245,13 @@ static void pulse_step(struct kube_world *w)
         return;
     struct resource_beat *beat = resource_beat(&w->pulse, w->servers.is_balanced ? 0 : link->server, link->number);
     beat->sent_ms = beat->heard_ms = w->now_ms;
-    for (unsigned i = 0; i < KUBE_CALLS && resource_ready(w->follow); i++) {
+    uint64_t life_ms = w->servers.asked_ms != 0 ? w->servers.asked_ms : w->now_ms;
+    for (unsigned i = 0; i < KUBE_CALLS && resource_state(w->follow) == RESOURCE_LIVE; i++) {
         const struct kube_call *watch = &w->servers.calls[i];
-        if (watch->kind == KUBE_WATCH && watch->opened_ms != 0 && is_life_of(w, watch, link->number, link->server))
-            w->servers.delivered_ms = w->now_ms;
+        bool is_life = watch->kind == KUBE_WATCH && watch->opened_ms != 0 &&
+                       is_life_of(w, watch, link->number, link->server);
+        if (is_life && life_ms > w->servers.delivered_ms)
+            w->servers.delivered_ms = life_ms;
     }
     COVER(kube_pulse);
 }
@@ -306,6 +312,8 @@ static void follower_sleeps(struct kube_world *w, uint64_t until_ms)
         w->judge.awake_ms = until_ms;
     if (w->judge.awake_ms > w->servers.delivered_ms)
         w->servers.delivered_ms = w->judge.awake_ms;
+    if (w->servers.asked_ms != 0 && w->judge.awake_ms > w->servers.asked_ms)
+        w->servers.asked_ms = w->judge.awake_ms;
 }
 
 static void kill_follower(struct kube_world *w)
