@@ -22,38 +22,37 @@ struct questions {
     bool asked[N_CONFIG_ROWS];
 };
 
-/* The next flag. Errors: BELFRY_ERR_INVALID, told. */
-static enum belfry_err next_flag(const struct config_draft *draft, struct belfry_opt_words *words,
-                                 struct belfry_opt_word *flag, bool *ended)
+/* A word that is no flag of ours. */
+static enum belfry_err tell_word(const struct config_draft *draft, enum belfry_opt_found found,
+                                 const struct belfry_opt_word *word, const char *why)
 {
-    char why[BELFRY_OPT_WHY];
-    enum belfry_opt_found found = belfry_opt_words_next(words, flag, why);
-    *ended = found == BELFRY_FOUND_END;
     if (found == BELFRY_FOUND_WRONG)
         return config_draft_wrong(draft, NULL, from_flag, "%s", why);
-    if (found == BELFRY_FOUND_ARGUMENT)
-        return config_draft_wrong(draft, NULL, from_flag,
-                                  "unexpected '%.64s': flags begin with --; 'belfryd --help' lists them", flag->text);
-    return BELFRY_OK;
+    return config_draft_wrong(draft, NULL, from_flag,
+                              "unexpected '%.64s': flags begin with --; 'belfryd --help' lists them", word->text);
 }
 
-/* First pass: what is asked for, and which file. The values are read when all that ranks below is there. */
+/* First pass: what is asked for, and which file. The values are read when all that ranks below is there. A word that is
+ * no flag ends a start here; --check-config tells all of them in the second pass. */
 static enum belfry_err read_questions(const struct config_draft *draft, struct belfry_opt_words words,
                                       struct questions *out)
 {
-    struct belfry_opt_word flag;
-    char label[BELFRY_OPT_ENV_NAME];
-    bool ended = false;
-    while (!out->asked[KEY_HELP]) {
-        enum belfry_err err = next_flag(draft, &words, &flag, &ended);
-        if (err != BELFRY_OK)
-            return err;
-        if (ended)
-            break;
-        out->asked[flag.row->id] = true;
-        if (flag.row->id == KEY_CONFIG)
-            out->file = flag.text;
+    struct belfry_opt_word flag, wrong = {0};
+    enum belfry_opt_found found, first = BELFRY_FOUND_FLAG;
+    char label[BELFRY_OPT_ENV_NAME], why[BELFRY_OPT_WHY] = "", first_why[BELFRY_OPT_WHY];
+    while (!out->asked[KEY_HELP] && (found = belfry_opt_words_next(&words, &flag, why)) != BELFRY_FOUND_END) {
+        if (found == BELFRY_FOUND_FLAG) {
+            out->asked[flag.row->id] = true;
+            if (flag.row->id == KEY_CONFIG)
+                out->file = flag.text;
+        } else if (first == BELFRY_FOUND_FLAG) {
+            first = found;
+            wrong = flag;
+            memcpy(first_why, why, sizeof(why));
+        }
     }
+    if (first != BELFRY_FOUND_FLAG && !out->asked[KEY_CHECK_CONFIG])
+        return tell_word(draft, first, &wrong, first_why);
     if (out->file == NULL)
         out->file = belfry_opt_env(&config_table, &config_rows[KEY_CONFIG], getenv, label);
     return BELFRY_OK;
@@ -62,15 +61,21 @@ static enum belfry_err read_questions(const struct config_draft *draft, struct b
 static enum belfry_err read_flags(struct config_draft *draft, struct belfry_opt_words words)
 {
     struct belfry_opt_word flag;
-    bool ended = false;
-    enum belfry_err err = next_flag(draft, &words, &flag, &ended);
-    while (err == BELFRY_OK && !ended) {
-        if (!flag.row->line_only)
-            err = config_draft_go_on(draft, config_draft_set(draft, flag.row, from_flag, flag.text));
-        if (err == BELFRY_OK)
-            err = next_flag(draft, &words, &flag, &ended);
+    enum belfry_opt_found found, before = BELFRY_FOUND_FLAG;
+    char why[BELFRY_OPT_WHY];
+    while ((found = belfry_opt_words_next(&words, &flag, why)) != BELFRY_FOUND_END) {
+        enum belfry_err err = BELFRY_OK;
+        bool is_value =
+            found == BELFRY_FOUND_ARGUMENT && before == BELFRY_FOUND_WRONG; /* of an unknown flag, probably */
+        if (found != BELFRY_FOUND_FLAG && !is_value)
+            err = tell_word(draft, found, &flag, why);
+        else if (found == BELFRY_FOUND_FLAG && !flag.row->line_only)
+            err = config_draft_set(draft, flag.row, from_flag, flag.text);
+        if (config_draft_go_on(draft, err) != BELFRY_OK)
+            return err;
+        before = found;
     }
-    return err;
+    return BELFRY_OK;
 }
 
 /* Items with blanks between them. */

@@ -35,76 +35,84 @@ static bool upstream_has_tls(const struct config *config)
     return tls;
 }
 
-static enum belfry_err check_upstream(const struct config_draft *draft)
+/* What must not be, and what to do about it. */
+struct rule {
+    bool is_broken;
+    enum config_key key;
+    const char *text;
+};
+
+/* Every rule that is broken; at a start the first of them. `about`: which address; NULL: the key says enough. */
+static enum belfry_err tell_broken(const struct config_draft *draft, const char *about, const struct rule *rules,
+                                   size_t n)
 {
-    const struct config *config = draft->config;
-    if (config->n_upstream == 0 && config->upstream_kube == NULL && !is_unread(draft, KEY_UPSTREAM))
-        return WRONG(draft, KEY_UPSTREAM, "there is none: give at least one URL");
-    if (config->upstream_cert != NULL && config->upstream_key == NULL)
-        return WRONG(draft, KEY_UPSTREAM_CERT, "its key is missing: give --upstream-key FILE too");
-    if (config->upstream_key != NULL && config->upstream_cert == NULL)
-        return WRONG(draft, KEY_UPSTREAM_KEY, "its certificate is missing: give --upstream-cert FILE too");
-    if (config->upstream_user != NULL && strchr(config->upstream_user, ':') != NULL)
-        return WRONG(draft, KEY_UPSTREAM_USER, "write the name alone; the password goes into --upstream-password-file");
-    if (config->upstream_user != NULL && config->upstream_password_file == NULL)
-        return WRONG(draft, KEY_UPSTREAM_USER, "its password is missing: give --upstream-password-file FILE too");
-    if (config->upstream_password_file != NULL && config->upstream_user == NULL)
-        return WRONG(draft, KEY_UPSTREAM_PASSWORD_FILE, "whose password? Give --upstream-user NAME too");
-    return BELFRY_OK;
+    enum belfry_err err = BELFRY_OK;
+    for (size_t i = 0; i < n && err == BELFRY_OK; i++)
+        if (rules[i].is_broken)
+            err = config_draft_go_on(draft, WRONG(draft, rules[i].key, "%s%s%s", about == NULL ? "" : about,
+                                                  about == NULL ? "" : " ", rules[i].text));
+    return err;
 }
 
-/* What means nothing in front of Kubernetes; N_CONFIG_KEYS: none of it is given. */
-static enum config_key only_for_etcd(const struct config *config)
+#define TELL_BROKEN(draft, about, rules) tell_broken(draft, about, rules, sizeof(rules) / sizeof((rules)[0]))
+
+static enum belfry_err check_upstream(const struct config_draft *draft)
 {
-    return config->upstream_cert != NULL            ? KEY_UPSTREAM_CERT
-           : config->upstream_key != NULL           ? KEY_UPSTREAM_KEY
-           : config->upstream_user != NULL          ? KEY_UPSTREAM_USER
-           : config->upstream_password_file != NULL ? KEY_UPSTREAM_PASSWORD_FILE
-           : config->upstream_token_key != NULL     ? KEY_UPSTREAM_TOKEN_KEY
-           : config->pass_users                     ? KEY_PASS_USERS
-           : config->resources.n > 0                ? KEY_RESOURCES
-           : config->n_scope > 0                    ? KEY_SCOPE
-           : config->admin_tail                     ? KEY_ADMIN_TAIL
-                                                    : N_CONFIG_KEYS;
+    const struct config *c = draft->config;
+    const struct rule rules[] = {
+        {c->n_upstream == 0 && c->upstream_kube == NULL && !is_unread(draft, KEY_UPSTREAM), KEY_UPSTREAM,
+         "there is none: give at least one URL"},
+        {c->upstream_cert != NULL && c->upstream_key == NULL, KEY_UPSTREAM_CERT,
+         "its key is missing: give --upstream-key FILE too"},
+        {c->upstream_key != NULL && c->upstream_cert == NULL, KEY_UPSTREAM_KEY,
+         "its certificate is missing: give --upstream-cert FILE too"},
+        {c->upstream_user != NULL && strchr(c->upstream_user, ':') != NULL, KEY_UPSTREAM_USER,
+         "write the name alone; the password goes into --upstream-password-file"},
+        {c->upstream_user != NULL && strchr(c->upstream_user, ':') == NULL && c->upstream_password_file == NULL,
+         KEY_UPSTREAM_USER, "its password is missing: give --upstream-password-file FILE too"},
+        {c->upstream_password_file != NULL && c->upstream_user == NULL, KEY_UPSTREAM_PASSWORD_FILE,
+         "whose password? Give --upstream-user NAME too"}};
+    return TELL_BROKEN(draft, NULL, rules);
 }
+
+#define FOR_ETCD "it is for a tier in front of etcd, and this one has --upstream-kube: leave it out"
 
 static enum belfry_err check_kube(const struct config_draft *draft)
 {
-    const struct config *config = draft->config;
-    if (config->upstream_kube == NULL && config->n_follow > 0)
-        return WRONG(draft, KEY_FOLLOW, "of which API server? Give --upstream-kube WHERE too");
-    if (config->upstream_kube == NULL && config->upstream_token_file != NULL)
-        return WRONG(draft, KEY_UPSTREAM_TOKEN_FILE, "it is for the URLs of --upstream-kube: give that too");
-    if (config->upstream_kube == NULL)
-        return BELFRY_OK;
-    if (draft->origin[KEY_UPSTREAM].source == CONFIG_FROM_DEFAULT)
+    const struct config *c = draft->config;
+    bool is_kube = c->upstream_kube != NULL;
+    if (is_kube && draft->origin[KEY_UPSTREAM].source == CONFIG_FROM_DEFAULT)
         config_drop(draft->config, KEY_UPSTREAM);
-    if (config->n_upstream > 0)
-        return WRONG(draft, KEY_UPSTREAM, "upstream is etcd or, with --upstream-kube, an API server: keep one");
-    if (config->n_follow == 0)
-        return WRONG(draft, KEY_UPSTREAM_KUBE, "which resources? Give --follow RESOURCE,... too");
-    enum config_key other = only_for_etcd(config);
-    return other == N_CONFIG_KEYS ? BELFRY_OK
-                                  : WRONG(draft, other,
-                                          "it is for a tier in front of etcd, and this one has "
-                                          "--upstream-kube: leave it out");
+    const struct rule rules[] = {
+        {!is_kube && c->n_follow > 0, KEY_FOLLOW, "of which API server? Give --upstream-kube WHERE too"},
+        {!is_kube && c->upstream_token_file != NULL, KEY_UPSTREAM_TOKEN_FILE,
+         "it is for the URLs of --upstream-kube: give that too"},
+        {is_kube && c->n_upstream > 0, KEY_UPSTREAM,
+         "upstream is etcd or, with --upstream-kube, an API server: keep one"},
+        {is_kube && c->n_follow == 0 && !is_unread(draft, KEY_FOLLOW), KEY_UPSTREAM_KUBE,
+         "which resources? Give --follow RESOURCE,... too"},
+        {is_kube && c->upstream_cert != NULL, KEY_UPSTREAM_CERT, FOR_ETCD},
+        {is_kube && c->upstream_key != NULL, KEY_UPSTREAM_KEY, FOR_ETCD},
+        {is_kube && c->upstream_user != NULL, KEY_UPSTREAM_USER, FOR_ETCD},
+        {is_kube && c->upstream_password_file != NULL, KEY_UPSTREAM_PASSWORD_FILE, FOR_ETCD},
+        {is_kube && c->upstream_token_key != NULL, KEY_UPSTREAM_TOKEN_KEY, FOR_ETCD},
+        {is_kube && c->pass_users, KEY_PASS_USERS, FOR_ETCD},
+        {is_kube && c->resources.n > 0, KEY_RESOURCES, FOR_ETCD},
+        {is_kube && c->n_scope > 0, KEY_SCOPE, FOR_ETCD},
+        {is_kube && c->admin_tail, KEY_ADMIN_TAIL, FOR_ETCD}};
+    return TELL_BROKEN(draft, NULL, rules);
 }
 
 /* In front of Kubernetes every client is asked about, whatever the listener. */
 static enum belfry_err check_kube_listen(const struct config_draft *draft, const struct config_listen *listen)
 {
     const struct listen_policy *policy = &listen->policy;
-    if (draft->config->upstream_kube == NULL)
-        return BELFRY_OK;
-    if (policy->rights == LISTEN_RIGHTS_OPEN || policy->open_writes)
-        return WRONG(draft, KEY_LISTEN,
-                     "%s has rights=open, but with --upstream-kube the API server decides what each client may do: "
-                     "leave it out",
-                     listen->endpoint.url);
-    if ((policy->dialects & DIALECT_KUBE) == 0)
-        return WRONG(draft, KEY_LISTEN, "%s does not serve kube, and with --upstream-kube there is nothing else",
-                     listen->endpoint.url);
-    return BELFRY_OK;
+    const struct rule rules[] = {
+        {policy->rights == LISTEN_RIGHTS_OPEN || policy->open_writes, KEY_LISTEN,
+         "has rights=open, but with --upstream-kube the API server decides what each client may do: leave it out"},
+        {(policy->dialects & DIALECT_KUBE) == 0, KEY_LISTEN,
+         "does not serve kube, and with --upstream-kube there is nothing else"}};
+    return TELL_BROKEN(draft, listen->endpoint.url, rules);
 }
 
 static bool asks_for_certificates(const struct config *config)
@@ -118,52 +126,53 @@ static bool asks_for_certificates(const struct config *config)
 /* Decision 0050: the key next to etcd, and names from tier to tier below it. */
 static enum belfry_err check_users(const struct config_draft *draft)
 {
-    const struct config *config = draft->config;
-    bool has_key = config->upstream_token_key != NULL;
-    enum config_key key = has_key ? KEY_UPSTREAM_TOKEN_KEY : KEY_PASS_USERS;
-    if (has_key && config->pass_users)
-        return WRONG(draft, KEY_PASS_USERS,
-                     "this tier has --upstream-token-key: keep that next to etcd, and --pass-users on tiers below");
-    if (config->upstream_token_method != NULL && !has_key)
-        return WRONG(draft, KEY_UPSTREAM_TOKEN_METHOD, "the key is missing: give --upstream-token-key FILE too");
-    if (config->allow_root && !has_key)
-        return WRONG(draft, KEY_ALLOW_ROOT, "it is for a tier with --upstream-token-key: give that, or take this out");
-    if (has_key && config->upstream_user == NULL)
-        return WRONG(draft, key,
-                     "a token needs the revision of etcd's auth store, which the tier learns by logging in: give "
-                     "--upstream-user NAME and --upstream-password-file FILE too");
-    for (size_t i = 0; i < config->n_upstream && config->pass_users; i++)
-        if (!config->upstream[i].tls || config->upstream_cert == NULL)
-            return WRONG(draft, key,
-                         "the tier above believes a certificate only: use https for %s, and give "
-                         "--upstream-cert FILE",
-                         config->upstream[i].url);
-    if ((has_key || config->pass_users) && !asks_for_certificates(config))
-        return WRONG(draft, key, "no listener asks clients for certificates: add client-ca=FILE to one");
-    return BELFRY_OK;
+    const struct config *c = draft->config;
+    bool has_key = c->upstream_token_key != NULL, has_both = has_key && c->pass_users;
+    const struct rule rules[] = {
+        {has_both, KEY_PASS_USERS,
+         "this tier has --upstream-token-key: keep that next to etcd, and --pass-users on tiers below"},
+        {c->upstream_token_method != NULL && !has_key, KEY_UPSTREAM_TOKEN_METHOD,
+         "the key is missing: give --upstream-token-key FILE too"},
+        {c->allow_root && !has_key, KEY_ALLOW_ROOT,
+         "it is for a tier with --upstream-token-key: give that, or take this out"},
+        {has_key && c->upstream_user == NULL, KEY_UPSTREAM_TOKEN_KEY,
+         "a token needs the revision of etcd's auth store, which the tier learns by logging in: give "
+         "--upstream-user NAME and --upstream-password-file FILE too"},
+        {(has_key || c->pass_users) && !asks_for_certificates(c), has_key ? KEY_UPSTREAM_TOKEN_KEY : KEY_PASS_USERS,
+         "no listener asks clients for certificates: add client-ca=FILE to one"}};
+    enum belfry_err err = TELL_BROKEN(draft, NULL, rules);
+    for (size_t i = 0; i < c->n_upstream && c->pass_users && !has_both && err == BELFRY_OK; i++)
+        if (!c->upstream[i].tls || c->upstream_cert == NULL)
+            err = config_draft_go_on(draft, WRONG(draft, KEY_PASS_USERS,
+                                                  "the tier above believes a certificate only: use https for %s, and "
+                                                  "give --upstream-cert FILE",
+                                                  c->upstream[i].url));
+    return err;
 }
+
+#define NO_CERTIFICATE(name) "asks for no certificate, so " name " does nothing: add client-ca=FILE"
 
 static enum belfry_err check_tls(const struct config_draft *draft, const struct config_listen *listen)
 {
-    const char *url = listen->endpoint.url;
-    bool complete = listen->cert != NULL && listen->key != NULL;
-    if (listen->endpoint.tls && !complete)
-        return WRONG(draft, KEY_LISTEN, "%s needs a certificate and its key: add ,cert=FILE,key=FILE", url);
-    if (!listen->endpoint.tls && (listen->cert != NULL || listen->key != NULL || listen->client_ca != NULL))
-        return WRONG(draft, KEY_LISTEN, "%s has no TLS, so cert, key and client-ca do nothing: write %s", url,
-                     listen->endpoint.is_unix ? "unixs://" : "https://");
-    if (listen->client_ca == NULL && (listen->crl != NULL || listen->user != BELFRY_TLS_NAME_CN))
-        return WRONG(draft, KEY_LISTEN, "%s asks for no certificate, so %s does nothing: add client-ca=FILE", url,
-                     listen->crl != NULL ? "crl" : "user");
-    if ((listen->policy.tiers.n > 0 || listen->policy.users_from.n > 0) && listen->client_ca == NULL)
-        return WRONG(draft, KEY_LISTEN, "%s asks for no certificate, so %s does nothing: add client-ca=FILE", url,
-                     listen->policy.tiers.n > 0 ? "tiers" : "users-from");
-    if (listen->policy.users_from.n > 0 && draft->config->upstream_token_key == NULL && !draft->config->pass_users)
-        return WRONG(draft, KEY_LISTEN,
-                     "%s has users-from, and this tier can tell upstream no user: give --upstream-token-key FILE if "
-                     "upstream is etcd, or --pass-users if it is belfryd",
-                     url);
-    return BELFRY_OK;
+    const struct listen_policy *policy = &listen->policy;
+    bool is_tls = listen->endpoint.tls, is_unix = listen->endpoint.is_unix;
+    bool has_files = listen->cert != NULL || listen->key != NULL || listen->client_ca != NULL;
+    bool has_users = draft->config->upstream_token_key != NULL || draft->config->pass_users;
+    const struct rule rules[] = {
+        {is_tls && (listen->cert == NULL || listen->key == NULL), KEY_LISTEN,
+         "needs a certificate and its key: add ,cert=FILE,key=FILE"},
+        {!is_tls && has_files && is_unix, KEY_LISTEN,
+         "has no TLS, so cert, key and client-ca do nothing: write unixs://"},
+        {!is_tls && has_files && !is_unix, KEY_LISTEN,
+         "has no TLS, so cert, key and client-ca do nothing: write https://"},
+        {listen->client_ca == NULL && listen->crl != NULL, KEY_LISTEN, NO_CERTIFICATE("crl")},
+        {listen->client_ca == NULL && listen->user != BELFRY_TLS_NAME_CN, KEY_LISTEN, NO_CERTIFICATE("user")},
+        {listen->client_ca == NULL && policy->tiers.n > 0, KEY_LISTEN, NO_CERTIFICATE("tiers")},
+        {listen->client_ca == NULL && policy->users_from.n > 0, KEY_LISTEN, NO_CERTIFICATE("users-from")},
+        {policy->users_from.n > 0 && !has_users, KEY_LISTEN,
+         "has users-from, and this tier can tell upstream no user: give --upstream-token-key FILE if upstream is "
+         "etcd, or --pass-users if it is belfryd"}};
+    return TELL_BROKEN(draft, listen->endpoint.url, rules);
 }
 
 /* What the tier shows upstream to get access; NULL: nothing. A certificate without a common name opens a TLS port, too.
@@ -175,18 +184,16 @@ static const char *credentials_of(const struct config *config)
     return config->upstream_cert != NULL && upstream_has_tls(config) ? "upstream-cert" : NULL;
 }
 
-/* Decision 0048: what upstream says at the moment does not count here, nor whether the address is loopback. */
 static enum belfry_err check_reads(const struct config_draft *draft, const struct config_listen *listen)
 {
     const struct listen_policy *policy = &listen->policy;
-    if (policy->reads == LISTEN_READS_RELAY && policy->consistency == LISTEN_CONSISTENCY_SERIALIZABLE)
-        return WRONG(draft, KEY_LISTEN,
-                     "%s has reads=relay and consistency=serializable, but what is relayed is answered as it asks: "
-                     "keep one",
-                     listen->endpoint.url);
-    return BELFRY_OK;
+    const struct rule rules[] = {
+        {policy->reads == LISTEN_READS_RELAY && policy->consistency == LISTEN_CONSISTENCY_SERIALIZABLE, KEY_LISTEN,
+         "has reads=relay and consistency=serializable, but what is relayed is answered as it asks: keep one"}};
+    return TELL_BROKEN(draft, listen->endpoint.url, rules);
 }
 
+/* Decision 0048: what upstream says at the moment does not count here, nor whether the address is loopback. */
 static enum belfry_err check_rights(const struct config_draft *draft, const struct config_listen *listen)
 {
     const char *credentials = credentials_of(draft->config);
@@ -221,29 +228,36 @@ static bool listens_at(const struct config *config, size_t n, const char *url)
     return false;
 }
 
+static enum belfry_err check_listener(const struct config_draft *draft, const struct config_listen *listen)
+{
+    enum belfry_err err = check_tls(draft, listen);
+    if (err == BELFRY_OK)
+        err = config_draft_go_on(draft, check_open(draft, KEY_LISTEN, &listen->endpoint));
+    if (err == BELFRY_OK)
+        err = config_draft_go_on(draft, check_rights(draft, listen));
+    if (err == BELFRY_OK)
+        err = check_reads(draft, listen);
+    return err;
+}
+
 static enum belfry_err check_listen(const struct config_draft *draft)
 {
     const struct config *config = draft->config;
+    enum belfry_err err = BELFRY_OK;
     if (config->n_listen == 0)
-        return WRONG(draft, KEY_LISTEN, "there is none: give at least one address");
-    for (size_t i = 0; i < config->n_listen; i++) {
-        const struct config_listen *listen = &config->listen[i];
-        enum belfry_err err = listens_at(config, i, listen->endpoint.url)
-                                  ? WRONG(draft, KEY_LISTEN, "%s is there twice: keep one", listen->endpoint.url)
-                                  : check_tls(draft, listen);
-        if (err == BELFRY_OK)
-            err = check_open(draft, KEY_LISTEN, &listen->endpoint);
-        if (err == BELFRY_OK)
-            err = check_rights(draft, listen);
-        if (err == BELFRY_OK)
-            err = check_reads(draft, listen);
-        if (config_draft_go_on(draft, err) != BELFRY_OK)
-            return err;
+        err = WRONG(draft, KEY_LISTEN, "there is none: give at least one address");
+    err = config_draft_go_on(draft, err);
+    for (size_t i = 0; i < config->n_listen && err == BELFRY_OK; i++) {
+        const char *url = config->listen[i].endpoint.url;
+        if (listens_at(config, i, url))
+            err = config_draft_go_on(draft, WRONG(draft, KEY_LISTEN, "%s is there twice: keep one", url));
+        else
+            err = check_listener(draft, &config->listen[i]);
     }
-    if (listens_at(config, config->n_listen, config->admin.url))
+    if (err == BELFRY_OK && listens_at(config, config->n_listen, config->admin.url))
         return WRONG(draft, KEY_ADMIN, "%s is an address of --listen already: give it one of its own",
                      config->admin.url);
-    return check_open(draft, KEY_ADMIN, &config->admin);
+    return err == BELFRY_OK ? check_open(draft, KEY_ADMIN, &config->admin) : err;
 }
 
 /* The admin address knows no users. So its tail may show only what upstream shows to everyone. */
@@ -251,35 +265,38 @@ static enum belfry_err check_tail(const struct config_draft *draft)
 {
     const struct config *config = draft->config;
     const char *credentials = credentials_of(config);
-    if (!config->admin_tail)
+    enum belfry_err err = BELFRY_OK;
+    if (!config->admin_tail || config->upstream_kube != NULL)
         return BELFRY_OK;
     if (!belfry_endpoint_is_loopback(&config->admin))
-        return WRONG(draft, KEY_ADMIN_TAIL,
-                     "it would show keys and values to everyone who can reach %s: let --admin "
-                     "be loopback or unix",
-                     config->admin.url);
-    if (credentials != NULL)
-        return WRONG(draft, KEY_ADMIN_TAIL,
-                     "this tier has credentials for upstream (%s), and the tail would show what "
-                     "they can read to everyone who can reach --admin: leave it off",
-                     credentials);
-    if (config_needs_auth(config))
-        return WRONG(draft, KEY_ADMIN_TAIL,
-                     "a listener has rights=upstream, and the tail asks for no right: leave it "
-                     "off");
-    return BELFRY_OK;
+        err = WRONG(draft, KEY_ADMIN_TAIL,
+                    "it would show keys and values to everyone who can reach %s: let --admin be loopback or unix",
+                    config->admin.url);
+    err = config_draft_go_on(draft, err);
+    if (credentials != NULL && err == BELFRY_OK)
+        err = WRONG(draft, KEY_ADMIN_TAIL,
+                    "this tier has credentials for upstream (%s), and the tail would show what they can read to "
+                    "everyone who can reach --admin: leave it off",
+                    credentials);
+    err = config_draft_go_on(draft, err);
+    if (config_needs_auth(config) && err == BELFRY_OK)
+        err = WRONG(draft, KEY_ADMIN_TAIL,
+                    "a listener has rights=upstream, and the tail asks for no right: leave it off");
+    return err;
 }
 
 /* A tier that follows itself would be ready for ever and know nothing. */
 static enum belfry_err check_circle(const struct config_draft *draft)
 {
     const struct config *config = draft->config;
-    for (size_t i = 0; i < config->n_upstream; i++)
-        if (listens_at(config, config->n_listen, config->upstream[i].url) ||
-            strcmp(config->upstream[i].url, config->admin.url) == 0)
-            return WRONG(draft, KEY_UPSTREAM, "%s is this belfryd's own address: name what it should follow",
-                         config->upstream[i].url);
-    return BELFRY_OK;
+    enum belfry_err err = BELFRY_OK;
+    for (size_t i = 0; i < config->n_upstream && err == BELFRY_OK; i++) {
+        const char *url = config->upstream[i].url;
+        if (listens_at(config, config->n_listen, url) || strcmp(url, config->admin.url) == 0)
+            err = config_draft_go_on(
+                draft, WRONG(draft, KEY_UPSTREAM, "%s is this belfryd's own address: name what it should follow", url));
+    }
+    return err;
 }
 
 static bool is_printable(const char *text)
@@ -292,17 +309,17 @@ static bool is_printable(const char *text)
 
 static enum belfry_err check_identity(const struct config_draft *draft)
 {
-    const struct config *config = draft->config;
+    const struct config *c = draft->config;
     struct belfry_endpoint ignored;
-    char why[CONFIG_WHY];
-    if (config->name == NULL || strlen(config->name) > 253 || !is_printable(config->name))
-        return WRONG(draft, KEY_NAME, "a name has 1 to 253 printable characters");
-    if (config->cache_dir == NULL)
-        return WRONG(draft, KEY_CACHE_DIR, "there is no home to keep it in: give --cache-dir DIR");
-    if (config->advertise != NULL &&
-        belfry_endpoint_parse(config->advertise, strlen(config->advertise), &ignored, why, sizeof(why)) != BELFRY_OK)
-        return WRONG(draft, KEY_ADVERTISE, "%s", why);
-    return BELFRY_OK;
+    char why[CONFIG_WHY] = "";
+    bool has_place = c->advertise == NULL ||
+                     belfry_endpoint_parse(c->advertise, strlen(c->advertise), &ignored, why, sizeof(why)) == BELFRY_OK;
+    const struct rule rules[] = {
+        {c->name == NULL || strlen(c->name) > 253 || !is_printable(c->name), KEY_NAME,
+         "a name has 1 to 253 printable characters"},
+        {c->cache_dir == NULL, KEY_CACHE_DIR, "there is no home to keep it in: give --cache-dir DIR"},
+        {!has_place, KEY_ADVERTISE, why}};
+    return TELL_BROKEN(draft, NULL, rules);
 }
 
 static enum belfry_err check_memory(const struct config_draft *draft)

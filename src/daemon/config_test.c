@@ -18,7 +18,7 @@
 #include "daemon/service.h"
 #include "support/refuse.h"
 
-#define MAX_ARGS 24
+#define MAX_ARGS 40
 
 /* Addresses that can be listened on, and never are here. */
 #define SOCKET "unix:///tmp/belfry-none.sock"
@@ -850,12 +850,18 @@ static void check_config_tells_faults_of_every_source(void **state)
     load("--check-config", "--config", path, "--cache-dir", "/tmp/belfry-none", "--admin", ADMIN, "--max-streams",
          "many", "--upstream-user", "root", "--history-age", "0", NULL);
     assert_int_equal(err, BELFRY_ERR_INVALID);
-    static const char *const faults[] = {
-        "log-level: 'loud' is not one of",  "unknown key 'workres': did you mean workers?",
-        "upstream: endpoint \"ftp://a\"",   "log-bytes: 1KiB is out of range",
-        "BELFRYD_READY_LAG: '5' is not",    "--max-streams: 'many' is not",
-        "--history-age: 0 is out of range", "https://127.0.0.1:1 needs a certificate",
-        "http://10.0.0.1:2 exposes all",    "--upstream-user: its password is missing"};
+    static const char *const faults[] = {"log-level: 'loud' is not one of",
+                                         "unknown key 'workres': did you mean workers?",
+                                         "upstream: endpoint \"ftp://a\"",
+                                         "log-bytes: 1KiB is out of range",
+                                         "BELFRYD_READY_LAG: '5' is not",
+                                         "--max-streams: 'many' is not",
+                                         "--history-age: 0 is out of range",
+                                         "https://127.0.0.1:1 needs a certificate",
+                                         "http://10.0.0.1:2 exposes all",
+                                         "--upstream-user: its password is missing",
+                                         "https://127.0.0.1:1 asks clients for no certificate",
+                                         "http://10.0.0.1:2 asks clients for no certificate"};
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
         expect_in(said, faults[i]);
     assert_int_equal(n_told(), sizeof(faults) / sizeof(faults[0])); /* and nothing that follows from another */
@@ -871,6 +877,39 @@ static void check_config_tells_faults_of_every_source(void **state)
     expect_in(said, "rights-period: 'soon'");
     expect_in(said, "upstream-password-file: /nowhere/password cannot be read"); /* files are tried all the same */
     expect_in(said, "cache-dir: ");
+}
+
+/* Several of one source, of one listener, and words that are no flags at all. */
+static void check_config_tells_all_faults_of_one_source(void **state)
+{
+    (void)state;
+    load("--workres", "2", "--frob", "-q", "stray", "--check-config", "--cache-dir", "/tmp/belfry-none", "--admin",
+         "http://10.0.0.1:2", "--upstream", "http://10.0.0.1:2", "--upstream-cert", "c", "--upstream-user", "a:b",
+         "--upstream-token-method", "HS256", "--allow-root", "--admin-tail", "--advertise", "ftp://a", "--listen",
+         "http://10.0.0.1:1,crl=/c,reads=relay,consistency=serializable,rights=upstream", NULL);
+    assert_int_equal(err, BELFRY_ERR_INVALID);
+    static const char *const faults[] = {"unknown flag --workres: did you mean --workers?",
+                                         "unknown flag --frob: 'belfryd --help' lists them",
+                                         "unknown flag -q: 'belfryd --help' lists them",
+                                         "--upstream-cert: its key is missing",
+                                         "--upstream-user: write the name alone",
+                                         "http://10.0.0.1:1 asks for no certificate, so crl does nothing",
+                                         "http://10.0.0.1:1 exposes all",
+                                         "http://10.0.0.1:1 has reads=relay and consistency=serializable",
+                                         "--admin: http://10.0.0.1:2 exposes all",
+                                         "--upstream-token-method: the key is missing",
+                                         "--allow-root: it is for a tier with --upstream-token-key",
+                                         "--upstream: http://10.0.0.1:2 is this belfryd's own address",
+                                         "--admin-tail: it would show keys and values to everyone",
+                                         "--admin-tail: this tier has credentials for upstream (upstream-user)",
+                                         "--admin-tail: a listener has rights=upstream",
+                                         "--advertise: "};
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+        expect_in(said, faults[i]);
+    assert_int_equal(n_told(), sizeof(faults) / sizeof(faults[0]));
+    load("--workers", "2", "stray", "--frob", NULL); /* a start stops at the first */
+    assert_int_equal(n_told(), 1);
+    expect_in(said, "unexpected 'stray'");
 }
 
 static void check_config_warns_of_what_is_probably_not_meant(void **state)
@@ -1352,6 +1391,7 @@ int main(void)
         TEST(check_config_says_ok),
         TEST(secrets_that_everybody_may_read_are_warned_about),
         TEST(check_config_tells_faults_of_every_source),
+        TEST(check_config_tells_all_faults_of_one_source),
         TEST(check_config_warns_of_what_is_probably_not_meant),
         TEST(check_config_refuses_files_that_a_start_could_not_use),
         TEST(check_config_refuses_addresses_and_folders_that_a_start_could_not_use),

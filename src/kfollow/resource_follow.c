@@ -690,8 +690,18 @@ void resource_on_opened(struct resource_follow *follow, uint64_t id, uint64_t li
     f->link = link;
     heard(f, link, now_ms);
     f->opened_ms = f->spoke_ms = now_ms;
-    bool on_link = f->bond.link == link && now_ms - f->listed_ms <= RESOURCE_LINK_MS;
-    if (f->bond.is_set && !on_link && !BELFRY_MUTANT(kube_link_ignored)) {
+    bool on_link = f->bond.link == link, in_time = now_ms - f->listed_ms <= RESOURCE_LINK_MS;
+    if (f->bond.is_set && !(on_link && in_time) && !BELFRY_MUTANT(kube_link_ignored)) {
+        bool is_shared = resource_link_place(link) != 0;
+        if (on_link && is_shared && f->state == RESOURCE_AUDITING && f->list_kind == LIST_OLDER) {
+            list_want(f, LIST_OLDER, now_ms); /* again, while the watch is open: then it may take its time */
+            return;
+        }
+        if (on_link && !is_shared)
+            snprintf(f->why, sizeof(f->why),
+                     "over HTTP/1.1 a list proves nothing after %d ms, and this one took %" PRIu64
+                     ": use https, with HTTP/2",
+                     RESOURCE_LINK_MS, now_ms - f->listed_ms);
         start_join(f, f->state == RESOURCE_AUDITING ? follow_retry_at(f, now_ms) : now_ms);
         return;
     }
@@ -1239,7 +1249,8 @@ static bool sum_is(struct resource_sum a, struct resource_sum b)
 }
 
 /* A cache that is behind us, at version C, has exactly our objects, and all of our changes. Then a watch from C shows
- * what this past has between C and our head, if there is anything, and our state is that of this past.
+ * what this past has between C and our head, if there is anything, and our state is that of this past. The watch follows
+ * the list, or if that takes too long, a second list of the same cache follows the watch.
  * If the cache has what etcd has, it does not lag: its past has nothing between C and our head, and we have.
  * (An object that we have may have come and gone since C. But caches that lag for so long do not lack that alone.)
  * Otherwise the cache lags. */
@@ -1247,10 +1258,18 @@ static void older_complete(struct resource_follow *f, int64_t rv, uint64_t link,
 {
     bool is_ours = f->audit.contradicted == 0 && sum_is(f->audit.found, f->sum);
     bool has_changes = f->last.n == 0 || rv >= f->last.held[f->last.n - 1].rv;
-    if (rv >= f->audit.head) {
+    bool is_watched = f->watch.at == REQUEST_OPEN;
+    if (is_watched && link != f->link && !BELFRY_MUTANT(kube_link_ignored)) {
+        start_join(f, follow_retry_at(f, now_ms));
+    } else if (rv >= f->audit.head) {
         ask_for_audit(f, now_ms);
     } else if ((is_ours && has_changes) || BELFRY_MUTANT(kube_older_unequal)) {
         f->stats.older++;
+        if (is_watched) {
+            f->shown = f->from;
+            follow_is_live(f);
+            return;
+        }
         int64_t from = BELFRY_MUTANT(kube_older_from_head) ? f->audit.head : rv;
         watch_want(f, from, (struct bond){.is_set = true, .link = link}, now_ms);
     } else if (f->is_judged && sum_is(f->listed, f->judged)) {

@@ -33,7 +33,8 @@
  *             then the list is first, and the watch is opened anew on its link, as after any list.
  *   older     The server answers an audit with an error: its cache is behind us, at version C, and stays so if nothing
  *             changes. If a list at C has exactly our objects, and all of our changes are at C or below, then the watch
- *             is opened at C, on the link of the list. Anything that it shows up to H is another past.
+ *             is opened at C, on the link of the list. Anything that it shows up to H is another past. If that list took
+ *             longer than RESOURCE_LINK_MS, another one follows the watch, as in an audit; not over HTTP/1.1.
  * Each event is also compared with the state that it changes: ADDED finds no object; MODIFIED and DELETED find one with
  * the same uid and an older version. Anything else is another past.
  *
@@ -200,7 +201,7 @@ uint64_t resource_due(const struct resource_follow *follow);
 enum resource_state resource_state(const struct resource_follow *follow);
 bool resource_stale(const struct resource_follow *follow);      /* as of the last tick */
 bool resource_ready(const struct resource_follow *follow);      /* LIVE and not stale */
-const char *resource_why(const struct resource_follow *follow); /* why it lists; "": it never did again */
+const char *resource_why(const struct resource_follow *follow); /* why it lists or lacks a proof; "": neither */
 unsigned resource_server(const struct resource_follow *follow); /* that is asked now */
 
 struct resource_stats {

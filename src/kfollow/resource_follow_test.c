@@ -859,6 +859,50 @@ static void older_cache_with_our_objects_is_followed_from_its_version(void **sta
     assert_int_equal(head(), 30);
 }
 
+/* A list of seconds proves nothing about a watch that follows it, so another one follows the watch. */
+static void older_cache_that_lists_slowly_is_listed_again_below_its_watch(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        begin_older();
+        bed.now += RESOURCE_LINK_MS + 1;
+        item("ns/a", "u1", 10);
+        item("ns/b", "u2", 11);
+        listed(15, LINK);
+        assert_int_equal(bed.watch.rv, 15);
+        open_watch(LINK);
+        assert_false(resource_ready(bed.follow));
+        assert_int_equal(bed.list.rv, 0);
+        assert_false(event(RESOURCE_ADDED, "ns/c", "u3", 30)); /* it waits */
+        bed.now += RESOURCE_LINK_MS + 1;
+        item("ns/a", "u1", i == 2 ? 9 : 10);
+        item("ns/b", "u2", 11);
+        listed(15, i == 1 ? LINK + 2 : LINK); /* on another link, and of another state: no proof */
+        assert_int_equal(resource_ready(bed.follow), i == 0);
+        assert_int_equal(stats().older, i == 0 ? 2 : 1);
+        if (i == 0)
+            assert_true(event(RESOURCE_ADDED, "ns/c", "u3", 30));
+        if (i + 1 < 3)
+            teardown(NULL);
+    }
+}
+
+/* There a watch has its connection for itself: no list can be below it. */
+static void slow_list_over_http1_is_named(void **state)
+{
+    (void)state;
+    begin_older();
+    bed.now += RESOURCE_LINK_MS + 1;
+    item("ns/a", "u1", 10);
+    item("ns/b", "u2", 11);
+    listed(15, LINK + 1);
+    open_watch(LINK + 1);
+    assert_false(resource_ready(bed.follow));
+    assert_string_equal(
+        resource_why(bed.follow),
+        "over HTTP/1.1 a list proves nothing after 2000 ms, and this one took 2001: use https, with HTTP/2");
+}
+
 static void older_cache_that_shows_a_change_below_us_is_another_past(void **state)
 {
     (void)state;
@@ -1595,6 +1639,8 @@ int main(void)
         cmocka_unit_test_teardown(caches_that_stay_behind_are_judged_by_etcd, teardown),
         cmocka_unit_test_teardown(cache_with_our_state_and_without_our_last_changes_is_another_past, teardown),
         cmocka_unit_test_teardown(older_cache_with_our_objects_is_followed_from_its_version, teardown),
+        cmocka_unit_test_teardown(older_cache_that_lists_slowly_is_listed_again_below_its_watch, teardown),
+        cmocka_unit_test_teardown(slow_list_over_http1_is_named, teardown),
         cmocka_unit_test_teardown(older_cache_that_shows_a_change_below_us_is_another_past, teardown),
         cmocka_unit_test_teardown(older_cache_with_other_objects_lags, teardown),
         cmocka_unit_test_teardown(older_cache_that_caught_up_is_audited, teardown),

@@ -64,8 +64,10 @@ static enum belfry_opt_found take_letter(struct belfry_opt_words *words, struct 
     for (size_t i = 0; i < table->n_rows && out->row == NULL; i++)
         if (table->rows[i].letter == *at)
             out->row = &table->rows[i];
-    if (out->row == NULL)
+    if (out->row == NULL) {
+        words->letters = NULL; /* the rest of the word says nothing */
         return wrong_word(why, "unknown flag %s: '%s' lists them", out->label, table->ask);
+    }
     bool equals = at[1] == '=', attached = equals || (needs_value(out->row) && at[1] != '\0');
     words->letters = attached || at[1] == '\0' ? NULL : at + 1;
     return take_value(words, attached ? at + 1 + equals : NULL, out, why);

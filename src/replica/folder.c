@@ -92,6 +92,13 @@ static const char *distrust_of(const struct stat *st)
     return NULL;
 }
 
+/* With them a path leads through a link at its end, and lstat() does not see that. */
+static void cut_slashes(char *path)
+{
+    for (size_t len = strlen(path); len > 1 && path[len - 1] == '/'; len--)
+        path[len - 1] = '\0';
+}
+
 /* The path may be another user's link, which could lead elsewhere tomorrow. Root may have set one. */
 static bool is_foreign_link(const char *path)
 {
@@ -138,18 +145,19 @@ enum belfry_err folder_open(struct folder *folder, const char *path, const char 
     *folder = (struct folder){.dir_fd = -1, .lock_fd = -1, .deaths_fd = -1, .path = strdup(path)};
     if (folder->path == NULL)
         goto fail;
+    cut_slashes(folder->path);
     if (path[0] != '\0' && !make_folders(folder->path)) {
         err = folder_explain(why, folder->path, "cannot make the folder");
         goto fail;
     }
-    if (is_foreign_link(path)) {
+    if (is_foreign_link(folder->path)) {
         errno = 0;
-        err = folder_explain(why, path, FOREIGN_LINK);
+        err = folder_explain(why, folder->path, FOREIGN_LINK);
         goto fail;
     }
-    folder->dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    folder->dir_fd = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder->dir_fd < 0) {
-        err = folder_explain(why, path, "cannot open the folder");
+        err = folder_explain(why, folder->path, "cannot open the folder");
         goto fail;
     }
     err = folder_distrust(folder, why);
@@ -196,11 +204,12 @@ enum belfry_err folder_try(const char *path, char *why, size_t why_len)
     char *at = strdup(path);
     if (at == NULL)
         return BELFRY_ERR_NOMEM;
-    while ((code = folder_unusable(at, &st)) == ENOENT && strcmp(at, ".") != 0)
+    bool is_there = true;
+    cut_slashes(at);
+    for (; (code = folder_unusable(at, &st)) == ENOENT && strcmp(at, ".") != 0; is_there = false)
         cut_to_parent(at); /* folder_open() would make this one */
-    bool is_there = strcmp(at, path) == 0;
     const char *distrust = code == 0 && is_there ? distrust_of(&st) : NULL;
-    if (code == 0 && is_there && is_foreign_link(path))
+    if (code == 0 && is_there && is_foreign_link(at))
         distrust = FOREIGN_LINK;
     if (code != 0)
         snprintf(why, why_len, "%s: %s: %s", at, is_there ? "cannot use the folder" : "cannot make a folder in it",

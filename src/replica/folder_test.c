@@ -216,6 +216,10 @@ static void link_of_another_user_is_refused(void **state)
     char *why = refusal("link");
     assert_non_null(strstr(why, "/link: is a link of another user's: give the folder itself"));
     assert_string_equal(fault("link"), why);
+    assert_string_equal(fault("link//"), why); /* which lead through it */
+    free(why);
+    why = refusal("link//");
+    assert_non_null(strstr(why, "/link: is a link of another user's: give the folder itself"));
     free(why);
     assert_int_equal(unlink(in("link")), 0);
 }

@@ -35,6 +35,11 @@ uint64_t *exchange_watched_past(struct exchange *x)
     return &x->conn->watched_past;
 }
 
+void exchange_set_probes(struct exchange *x, bool probes)
+{
+    x->conn->probes = probes && x->conn->http1;
+}
+
 void exchange_taken(struct exchange *x, size_t n)
 {
     assert(x->events != NULL);

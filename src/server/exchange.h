@@ -54,6 +54,7 @@ struct exchange_conn {
     bool http1;               /* HTTP/1.1 or 1.0 */
     struct shares_conn share; /* what it holds of every pool */
     const void *policy;       /* of its listener; given to inbound_accept() */
+    bool probes;              /* HTTP/1.1: its last request asks whether the process lives or is ready */
     unsigned pin;             /* keeps calls of one connection together (serve/uplink/uplink.h); 0: none yet */
     uint64_t watched_past;    /* that of the newest watch by it, for tiers below (serve/reads/reads.h); 0: none yet */
 };
@@ -76,8 +77,9 @@ void exchange_ignore(struct exchange *x, void *user);
 void exchange_handle(struct exchange *x, const struct exchange_events *events, void *user);
 
 const struct exchange_conn *exchange_conn(const struct exchange *x);
-unsigned *exchange_pin(struct exchange *x);          /* exchange_conn()->pin, to be set */
-uint64_t *exchange_watched_past(struct exchange *x); /* likewise */
+unsigned *exchange_pin(struct exchange *x);                /* exchange_conn()->pin, to be set */
+uint64_t *exchange_watched_past(struct exchange *x);       /* likewise */
+void exchange_set_probes(struct exchange *x, bool probes); /* likewise; such a connection makes way last */
 
 /* `n` more bytes of the body were used: the peer may send as many. After the handler's last word all count as used. */
 void exchange_taken(struct exchange *x, size_t n);

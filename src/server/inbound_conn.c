@@ -719,8 +719,14 @@ static bool conn_has_request(const struct inbound_conn *c)
     return c->http.h1 != NULL ? h1_server_open(c->http.h1) > 0 : c->http.h2 != NULL && h2_server_open(c->http.h2) > 0;
 }
 
+/* 0: it has no request; 1: it has one; 2: it has one that asks whether the process lives or is ready. */
+static int conn_worth(const struct inbound_conn *c)
+{
+    return conn_has_request(c) ? 1 + c->client.info.probes : 0;
+}
+
 /* Of its client's connections, or of all if its client has none, the one without a request that waits longest; if all
- * have one, the one whose request came first. NULL: there is none. */
+ * have one, the one whose request came first, but for probes. NULL: there is none. */
 static struct inbound_conn *conn_that_makes_way(const struct inbound_conn *newcomer)
 {
     struct inbound_conn *own = NULL, *any = NULL;
@@ -730,8 +736,8 @@ static struct inbound_conn *conn_that_makes_way(const struct inbound_conn *newco
             shares_same_client(&c->client.info.share, &newcomer->client.info.share) ? &own : &any;
         if (c->client.info.share.ending)
             continue;
-        if (*best == NULL || conn_has_request(c) < conn_has_request(*best) ||
-            (conn_has_request(c) == conn_has_request(*best) && c->asked_ms < (*best)->asked_ms))
+        if (*best == NULL || conn_worth(c) < conn_worth(*best) ||
+            (conn_worth(c) == conn_worth(*best) && c->asked_ms < (*best)->asked_ms))
             *best = c;
     }
     return own != NULL ? own : any;

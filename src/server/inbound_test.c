@@ -127,6 +127,7 @@ static void begin(struct exchange *x, const struct exchange_head *head, void *us
     f.open[f.n_open++] = x;
     exchange_handle(x, &events, NULL);
     exchange_respond(x, 200, NULL, 0);
+    exchange_set_probes(x, belfry_bytes_equal(head->path, belfry_bytes_str("/ready")));
     if (belfry_bytes_equal(head->path, belfry_bytes_str("/pump")))
         pump(x);
 }
@@ -1212,6 +1213,35 @@ static void a_newcomer_ends_no_connection_that_has_asked_already(void **state)
     assert_int_equal(refuse_held(), 0);
 }
 
+/* Its answer takes the turns of other threads, and other connections of its client have requests that came later. */
+static void probe_that_waits_for_its_answer_makes_way_last(void **state)
+{
+    (void)state;
+    int probe, fds[12];
+    assert_int_equal(open_group((struct inbound_opts){.limits.total[SHARES_CONNECTIONS] = 8, .newcomers_first = true}),
+                     BELFRY_OK);
+    probe = connect_peer(NULL);
+    say(probe, GET("/ready"));
+    while (f.n_begun == 0)
+        turn();
+    for (int i = 0; i < 12; i++) {
+        fds[i] = connect_peer(NULL);
+        say(fds[i], GET("/open"));
+        while (f.n_begun < i + 2)
+            turn();
+    }
+    assert_int_equal(stats().ended_for_newcomers, 13 - 4);
+    assert_non_null(f.open[0]);
+    assert_int_equal(f.n_gone, 9);
+    exchange_end(f.open[0], NULL, 0);
+    f.open[0] = NULL;
+    for (int i = 0; i < 12; i++)
+        close(fds[i]);
+    close(probe);
+    close_group();
+    assert_int_equal(refuse_held(), 0);
+}
+
 /* Memory that is being freed comes soon: the connections that are there need not go. */
 static void nobody_makes_way_while_memory_is_being_freed(void **state)
 {
@@ -2126,6 +2156,7 @@ int main(void)
         cmocka_unit_test(a_user_without_room_is_answered_inside_tls),
         cmocka_unit_test(a_newcomer_takes_the_place_of_the_connection_that_waits_longest),
         cmocka_unit_test(a_newcomer_ends_no_connection_that_has_asked_already),
+        cmocka_unit_test(probe_that_waits_for_its_answer_makes_way_last),
         cmocka_unit_test(nobody_makes_way_while_memory_is_being_freed),
         cmocka_unit_test(over_the_memory_another_client_is_served_and_the_largest_yields),
         cmocka_unit_test_setup_teardown(a_stalled_reader_holds_only_itself, setup, teardown),

@@ -735,6 +735,7 @@ void admin_begin(struct exchange *x, const struct exchange_head *head, void *use
     struct belfry_bytes path = exchange_path(head, &request.query);
     const struct page *page = find_page(path);
     const struct page_file *file = page == NULL ? page_files_find(path) : NULL;
+    exchange_set_probes(x, page != NULL && (page->write == write_readyz || page->begin == begin_livez));
     if (page != NULL) {
         page->begin(admin, page, &request);
         return;

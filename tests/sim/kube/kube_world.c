@@ -40,6 +40,7 @@ struct kube_world {
     bool has_others;    /* the process follows other resources, too */
     uint64_t listings;  /* that the follower had adopted at the last step */
     bool is_beside;     /* list_beside() */
+    int64_t listed;     /* the version of the last list that came from a cache */
 };
 
 static uint64_t below(struct kube_world *w, uint64_t n)
@@ -149,16 +150,13 @@ static bool give(struct kube_world *w, uint64_t id, const struct kube_message *m
     return true;
 }
 
-/* An audit has passed: its list was at most at this version. */
+/* An audit has passed: the last list that was not of etcd itself was its list. */
 static void note_audit(struct kube_world *w)
 {
     struct resource_stats stats;
     resource_stats(w->follow, &stats);
-    if (stats.audits == w->counted.audits)
-        return;
-    for (unsigned i = 0; i < w->history.n; i++) /* etcd was perhaps restored since */
-        if (w->history.pasts[i].revision > w->judge.audited)
-            w->judge.audited = w->history.pasts[i].revision;
+    if (stats.audits != w->counted.audits && w->listed > w->judge.audited)
+        w->judge.audited = w->listed;
 }
 
 /* Only what comes on its connection; over HTTP/1.1, where nothing else can come there, on any to its address. */
@@ -195,6 +193,8 @@ static void deliver(struct kube_world *w, struct kube_call *call)
         w->servers.delivered_ms = w->now_ms;
         w->servers.asked_ms = 0;
     }
+    if (message.kind == KUBE_LISTED && call->kind == KUBE_LIST && call->at != RESOURCE_CONSISTENT)
+        w->listed = message.rv;
     bool taken = give(w, id, &message);
     note_audit(w);
     if (is_behind && resource_state(w->follow) != RESOURCE_LISTING)
@@ -248,8 +248,8 @@ static void pulse_step(struct kube_world *w)
     uint64_t life_ms = w->servers.asked_ms != 0 ? w->servers.asked_ms : w->now_ms;
     for (unsigned i = 0; i < KUBE_CALLS && resource_state(w->follow) == RESOURCE_LIVE; i++) {
         const struct kube_call *watch = &w->servers.calls[i];
-        bool is_life = watch->kind == KUBE_WATCH && watch->opened_ms != 0 &&
-                       is_life_of(w, watch, link->number, link->server);
+        bool is_life =
+            watch->kind == KUBE_WATCH && watch->opened_ms != 0 && is_life_of(w, watch, link->number, link->server);
         if (is_life && life_ms > w->servers.delivered_ms)
             w->servers.delivered_ms = life_ms;
     }
