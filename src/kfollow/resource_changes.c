@@ -18,9 +18,23 @@ void resource_changes_push(struct resource_changes *changes, struct resource_hel
     if (changes->is_listed) /* what came between that object and the list is not known */
         changes->n = 0;
     changes->is_listed = changes->is_tied = false;
-    if (changes->n == RESOURCE_OVERLAP)
+    if (changes->n == RESOURCE_OVERLAP) {
+        changes->before_rv = changes->held[0].rv;
         memmove(changes->held, changes->held + 1, --changes->n * sizeof(changes->held[0]));
+    }
     changes->held[changes->n++] = change;
+}
+
+unsigned resource_changes_begin(const struct resource_changes *changes, bool is_short)
+{
+    unsigned n = changes->n;
+    for (unsigned i = is_short && n > 0 ? n - 1 : 0; i < n; i++) {
+        int64_t before = i == 0 ? changes->before_rv : changes->held[i - 1].rv;
+        int64_t after = i + 1 == n ? 0 : changes->held[i + 1].rv;
+        if (changes->held[i].rv != before && changes->held[i].rv != after)
+            return i;
+    }
+    return n;
 }
 
 void resource_changes_list(struct resource_changes *changes, struct resource_held object)
@@ -39,11 +53,12 @@ static enum belfry_err hold_batch(struct resource_changes *changes, const struct
                                   struct belfry_hash_key hash_key)
 {
     struct belfry_wire_event event;
-    if (batch->kind != BATCH_EVENTS || batch->n_events != 1)
-        return BELFRY_ERR_NOT_FOUND;
-    enum belfry_err err = belfry_scan_event(batch_bytes(batch, &batch->events[0], false), &event);
-    if (err == BELFRY_OK)
-        resource_changes_push(changes, resource_held_of(hash_key, &event.kv, event.is_delete));
+    enum belfry_err err = batch->kind == BATCH_EVENTS ? BELFRY_OK : BELFRY_ERR_NOT_FOUND;
+    for (size_t i = 0; err == BELFRY_OK && i < batch->n_events; i++) {
+        err = belfry_scan_event(batch_bytes(batch, &batch->events[i], false), &event);
+        if (err == BELFRY_OK)
+            resource_changes_push(changes, resource_held_of(hash_key, &event.kv, event.is_delete));
+    }
     return err;
 }
 

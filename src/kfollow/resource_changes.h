@@ -28,14 +28,19 @@ struct resource_held {
 struct resource_changes {
     struct resource_held held[RESOURCE_OVERLAP];
     unsigned n;
-    bool is_listed; /* it is the newest object of a listing */
-    bool is_tied;   /* is_listed: another object of the listing has the same version */
+    int64_t before_rv; /* of the change before them; 0: it is not known, and has a smaller version */
+    bool is_listed;    /* it is the newest object of a listing */
+    bool is_tied;      /* is_listed: another object of the listing has the same version */
 };
 
 /* A change as a KeyValue of resource_kv.h. */
 struct resource_held resource_held_of(struct belfry_hash_key hash_key, const struct belfry_wire_kv *kv, bool is_delete);
 
 void resource_changes_push(struct resource_changes *changes, struct resource_held change);
+
+/* The first of them, or the last one, at which an overlap can begin: it is alone in its version, because a server may
+ * have lost a part of another. resource_changes.n: there is none. */
+unsigned resource_changes_begin(const struct resource_changes *changes, bool is_short);
 
 /* An object of a listing, or of a state without history. */
 void resource_changes_list(struct resource_changes *changes, struct resource_held object);

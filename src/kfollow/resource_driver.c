@@ -481,6 +481,7 @@ static enum belfry_err open_machine(struct resource_driver *d)
                                           .n_servers = d->opts.n_servers,
                                           .watch_s = d->opts.watch_s,
                                           .no_initial = d->opts.no_initial,
+                                          .has_leases = strcmp(d->opts.plural, "events") == 0,
                                           .seed = d->opts.seed,
                                           .hash_key = belfry_hash_key_draw(),
                                           .pulse = d->opts.pulse,

@@ -17,6 +17,7 @@
 
 #define GAP_MS      1000 /* a tick this much later than due: the process did not run */
 #define SHORT_MAX   3    /* after so many short watches in a row the next server is asked */
+#define CUTS_MAX    3    /* so many ends of initial events say nothing about whether the server can send them */
 #define ADOPT_MS    100  /* before a listing that could not be adopted is tried again */
 #define CANCELS_MAX 4    /* one for each request */
 #define WALK_ROWS   1000
@@ -80,14 +81,18 @@ struct resource_follow {
     int64_t shown;       /* it has shown everything up to here, or is known to have our past up to here */
     bool is_initial;     /* LISTING: it sends all objects first; later it goes on as any watch */
     uint32_t no_initial; /* a bit for each server that cannot do that */
+    unsigned n_cut;      /* initial events that a server has ended before their end, since the last listing */
     bool is_held;        /* something of it was not taken */
     bool resume;         /* it is to be offered again */
     unsigned n_short;    /* watches in a row that ended sooner than RESOURCE_SHORT_MS */
     uint64_t sent_ms;    /* when it was sent */
+    uint64_t until_ms;   /* the server was asked to end it then */
     uint64_t paced_ms[RESOURCE_SERVERS_MAX]; /* the server is asked for no watch before */
     bool is_judged;             /* the caches stayed behind us, and etcd was asked: it does not contradict us ... */
     struct resource_sum judged; /* ... and has these versions */
-    unsigned n_lags;            /* servers in a row that accepted our watch and proved nothing, or had no list for us */
+    struct resource_backlog together; /* LIVE: deletions of one version, to be published ... */
+    uint64_t together_ms;             /* ... when nothing more of it has come by then */
+    unsigned n_lags; /* servers in a row that accepted our watch and proved nothing, or had no list for us */
     /* the list */
     struct request list;
     enum list_kind list_kind;
@@ -111,6 +116,7 @@ struct resource_follow {
     struct request probe;
     int64_t probe_head;
     uint64_t probed_ms; /* when the last was sent */
+    bool has_failed;    /* that one has */
     uint64_t asking_ms; /* when the first was sent of those that have no answer; 0: there is none */
     /* freshness */
     struct resource_freshness fresh;
@@ -152,6 +158,7 @@ static void watch_cancel(struct resource_follow *f)
 {
     request_cancel(f, &f->watch);
     resource_backlog_clear(&f->backlog);
+    resource_backlog_clear(&f->together); /* the next watch shows them again */
     f->is_initial = f->is_held = f->resume = f->is_listed = false;
     f->shown = 0;
 }
@@ -321,12 +328,13 @@ static void ask_for_overlap(struct resource_follow *f, uint64_t at_ms)
 {
     request_cancel(f, &f->list);
     bool has_gap = f->last.is_listed && (f->last.is_tied || f->last.held[0].rv < ingest_head(f->opts.ingest));
-    if (f->last.n == 0 || f->last.held[0].rv <= 1 || (has_gap && !BELFRY_MUTANT(kube_gap_ignored))) {
+    unsigned begin = resource_changes_begin(&f->last, f->is_short);
+    if (begin == f->last.n || f->last.held[begin].rv <= 1 || (has_gap && !BELFRY_MUTANT(kube_gap_ignored))) {
         ask_for_audit(f, at_ms);
         return;
     }
     bool unproven = BELFRY_MUTANT(kube_no_overlap);
-    f->n_equal = f->is_short ? f->last.n - 1 : 0;
+    f->n_equal = begin;
     int64_t first = f->last.held[f->n_equal].rv;
     watch_want(f, unproven ? ingest_head(f->opts.ingest) : first - 1, (struct bond){0}, at_ms);
     follow_move(f, unproven ? RESOURCE_LIVE : RESOURCE_JOINING);
@@ -425,7 +433,6 @@ static void heard(struct resource_follow *f, uint64_t link, uint64_t now_ms)
     bool is_elsewhere = f->watch.at == REQUEST_OPEN && resource_link_place(link) != resource_link_place(f->link);
     struct resource_beat *beat = resource_beat(f->opts.pulse, f->server, link);
     beat->heard_ms = now_ms;
-    beat->n_astray = 0;
     if (is_elsewhere && !BELFRY_MUTANT(kube_life_on_any_link))
         return;
     f->dead &= ~(UINT32_C(1) << f->server);
@@ -489,6 +496,7 @@ enum belfry_err resource_follow_create(const struct resource_follow_opts *opts, 
     f->api = opts->store->api;
     f->rng = (struct belfry_rng){opts->seed};
     resource_backlog_init(&f->backlog);
+    resource_backlog_init(&f->together);
     belfry_backoff_init(&f->backoff, RESOURCE_RETRY_MS, RESOURCE_RETRY_MAX_MS);
     f->server = (unsigned)belfry_rng_below(&f->rng, opts->n_servers);
     f->no_initial = opts->no_initial ? UINT32_MAX : 0;
@@ -515,6 +523,7 @@ void resource_follow_destroy(struct resource_follow *follow)
         return;
     BELFRY_OWNER_CHECK(follow);
     resource_backlog_clear(&follow->backlog);
+    resource_backlog_clear(&follow->together);
     belfry_buf_fini(&follow->room);
     free(follow);
 }
@@ -529,7 +538,7 @@ static bool begin_copy(struct resource_follow *f, uint64_t now_ms)
         return false;
     }
     f->new_sum = f->new_versions = (struct resource_sum){0};
-    f->new_last = (struct resource_changes){0};
+    f->new_last = (struct resource_changes){.is_listed = true};
     return true;
 }
 
@@ -551,6 +560,7 @@ static void send_watch(struct resource_follow *f, int64_t rv, uint64_t now_ms, s
                                     .timeout_s = timeout_s,
                                     .is_initial = f->is_initial};
     f->sent_ms = now_ms;
+    f->until_ms = now_ms + timeout_s * UINT64_C(1000);
     f->stats.watches++;
 }
 
@@ -836,10 +846,79 @@ static bool take_change(struct resource_follow *f, enum resource_change change, 
     return true;
 }
 
+/* Publishes the deletions of one version as one change. False: not now. */
+static bool publish_together(struct resource_follow *f, uint64_t now_ms)
+{
+    struct ending {
+        struct ingest_found ours;
+        struct belfry_buf room;
+    };
+    size_t n = 0, written = 0;
+    belfry_list_each (node, &f->together.events)
+        n++;
+    if (n == 0)
+        return true;
+    int64_t rv = resource_backlog_first(&f->together)->object.rv;
+    struct ending *endings = calloc(n, sizeof(*endings));
+    struct belfry_wire_event *events = calloc(n, sizeof(*events));
+    enum belfry_err err = endings == NULL || events == NULL ? BELFRY_ERR_NOMEM : BELFRY_OK;
+    belfry_list_each (node, &f->together.events) {
+        if (err != BELFRY_OK)
+            break;
+        const struct resource_object *object = &belfry_container(node, struct resource_event, node)->object;
+        struct ending *ending = &endings[written];
+        err = ingest_find(f->opts.ingest, object->key, now_ms, &ending->ours); /* it is there: change_fits() */
+        struct belfry_wire_kv kv = resource_kv_of(object, &ending->ours);
+        if (err == BELFRY_OK)
+            err = resource_event_write(&kv, true, &ending->room, &events[written++]);
+    }
+    struct ingest_revision revision = {.rev = rv, .events = events, .n = n, .header = {.revision = rv}};
+    if (err == BELFRY_OK)
+        err = ingest_revision(f->opts.ingest, &revision, now_ms);
+    for (size_t i = 0; err == BELFRY_OK && i < n; i++) {
+        note_change(f, RESOURCE_DELETED, &resource_backlog_first(&f->together)->object, &endings[i].ours, now_ms);
+        resource_backlog_drop_first(&f->together);
+        f->shown = rv;
+    }
+    for (size_t i = 0; i < written; i++)
+        belfry_buf_fini(&endings[i].room);
+    free(endings);
+    free(events);
+    if (err == BELFRY_ERR_REWOUND)
+        start_rewritten(f, now_ms, "%s", ingest_why(f->opts.ingest));
+    f->together_ms = now_ms + RESOURCE_TICK_MS; /* tried again, if it is not published */
+    return err == BELFRY_OK || err == BELFRY_ERR_REWOUND;
+}
+
+static bool is_of_together(const struct resource_follow *f, int64_t rv)
+{
+    return !resource_backlog_is_empty(&f->together) && resource_backlog_first(&f->together)->object.rv == rv;
+}
+
+/* False: not taken. */
+static bool take_deletion(struct resource_follow *f, const struct resource_object *object,
+                          const struct ingest_found *ours, uint64_t now_ms)
+{
+    if (!change_fits(RESOURCE_DELETED, object, ours)) {
+        start_rewritten(f, now_ms, "version %" PRId64 " does not fit the object that it changes", object->rv);
+        return true;
+    }
+    enum belfry_err err = resource_backlog_add(&f->together, RESOURCE_DELETED, object);
+    if (err == BELFRY_ERR_LIMIT)
+        start_listing(f, false, "too many objects were deleted at one version", now_ms);
+    f->together_ms = now_ms + RESOURCE_TOGETHER_MS;
+    return err == BELFRY_OK || err == BELFRY_ERR_LIMIT;
+}
+
 /* An event while LIVE. False: not taken. */
 static bool live_event(struct resource_follow *f, enum resource_change change, const struct resource_object *object,
                        uint64_t now_ms)
 {
+    bool is_together = change == RESOURCE_DELETED && is_of_together(f, object->rv);
+    if (!is_together && !publish_together(f, now_ms))
+        return false;
+    if (f->state != RESOURCE_LIVE)
+        return true;
     struct ingest_found found;
     enum belfry_err err = ingest_find(f->opts.ingest, object->key, now_ms, &found);
     if (err != BELFRY_OK && err != BELFRY_ERR_NOT_FOUND)
@@ -847,9 +926,10 @@ static bool live_event(struct resource_follow *f, enum resource_change change, c
     const struct ingest_found *ours = err == BELFRY_OK ? &found : NULL;
     const struct resource_changes *last = &f->last;
     if (last->n > 0 && !last->is_listed && object->rv == last->held[last->n - 1].rv) {
+        f->opts.has_leases = f->opts.has_leases || change == RESOURCE_DELETED; /* from now on */
         start_rewritten(f, now_ms,
                         "version %" PRId64 " has changed more than one object: something other than an API server "
-                        "writes to etcd",
+                        "writes to etcd, or a lease has ended",
                         object->rv);
         return true;
     }
@@ -857,6 +937,8 @@ static bool live_event(struct resource_follow *f, enum resource_change change, c
         compare_behind_overlap(f, change, object->rv, ours != NULL, now_ms);
         return true;
     }
+    if (change == RESOURCE_DELETED && f->opts.has_leases && !BELFRY_MUTANT(kube_deletes_apart))
+        return take_deletion(f, object, ours, now_ms);
     return take_change(f, change, object, ours, now_ms);
 }
 
@@ -908,9 +990,10 @@ static bool audit_event(struct resource_follow *f, enum resource_change change, 
         return err == BELFRY_ERR_LIMIT;
     if (change == RESOURCE_DELETED && is_ours)
         resource_debt_pay(&f->debt, resource_hash(f->opts.hash_key, object->key, ours.lease));
+    bool has_more = change == RESOURCE_DELETED; /* of this version, perhaps */
     if (resource_debt_is_paid(&f->debt))
         audit_passed(f, now_ms);
-    else if (!resource_debt_holds(&f->debt, object->rv))
+    else if (!resource_debt_holds(&f->debt, has_more ? object->rv - 1 : object->rv))
         debt_is_bad(f, now_ms);
     return true;
 }
@@ -951,8 +1034,15 @@ bool resource_on_event(struct resource_follow *follow, uint64_t id, enum resourc
 
 /* ---- the watch: bookmarks ---- */
 
-static void live_bookmark(struct resource_follow *f, int64_t rv, uint64_t now_ms)
+/* False: not taken. */
+static bool live_bookmark(struct resource_follow *f, int64_t rv, uint64_t now_ms)
 {
+    if (is_of_together(f, rv)) /* more of that version may come */
+        return true;
+    if (!publish_together(f, now_ms))
+        return false;
+    if (f->state != RESOURCE_LIVE)
+        return true;
     int64_t head = ingest_head(f->opts.ingest);
     f->shown = rv > f->shown ? rv : f->shown;
     if (rv < head && BELFRY_MUTANT(kube_lag_is_another_past))
@@ -964,6 +1054,7 @@ static void live_bookmark(struct resource_follow *f, int64_t rv, uint64_t now_ms
         if (ingest_advance(f->opts.ingest, rv, &header, now_ms) != BELFRY_OK)
             f->shown = head; /* the next bookmark does it */
     }
+    return true;
 }
 
 bool resource_on_bookmark(struct resource_follow *follow, uint64_t id, int64_t rv, uint64_t now_ms)
@@ -990,7 +1081,7 @@ bool resource_on_bookmark(struct resource_follow *follow, uint64_t id, int64_t r
         break;
     case RESOURCE_AUDITING:
         if (BELFRY_MUTANT(kube_bookmark_unproven)) {
-            live_bookmark(f, rv, now_ms);
+            (void)live_bookmark(f, rv, now_ms);
             break;
         }
         if (f->is_listed && !resource_debt_holds(&f->debt, rv))
@@ -998,9 +1089,7 @@ bool resource_on_bookmark(struct resource_follow *follow, uint64_t id, int64_t r
         f->is_held = !f->is_listed;
         return !f->is_held;
     case RESOURCE_LIVE:
-        f->is_held = !resource_backlog_is_empty(&f->backlog);
-        if (!f->is_held)
-            live_bookmark(f, rv, now_ms);
+        f->is_held = !resource_backlog_is_empty(&f->backlog) || !live_bookmark(f, rv, now_ms);
         return !f->is_held;
     }
     return true;
@@ -1145,7 +1234,7 @@ static void adopt(struct resource_follow *f, uint64_t now_ms)
     resource_freshness_restart(&f->fresh, now_ms);
     f->last = f->new_last;
     f->is_rewritten = f->is_copied = f->is_checked = false;
-    f->n_lags = 0;
+    f->n_lags = f->n_cut = 0;
     if (f->is_initial) {
         f->is_initial = false;
         f->shown = rv;
@@ -1249,8 +1338,8 @@ static bool sum_is(struct resource_sum a, struct resource_sum b)
 }
 
 /* A cache that is behind us, at version C, has exactly our objects, and all of our changes. Then a watch from C shows
- * what this past has between C and our head, if there is anything, and our state is that of this past. The watch follows
- * the list, or if that takes too long, a second list of the same cache follows the watch.
+ * what this past has between C and our head, if there is anything, and our state is that of this past. The watch
+ * follows the list, or if that takes too long, a second list of the same cache follows the watch.
  * If the cache has what etcd has, it does not lag: its past has nothing between C and our head, and we have.
  * (An object that we have may have come and gone since C. But caches that lag for so long do not lack that alone.)
  * Otherwise the cache lags. */
@@ -1335,11 +1424,14 @@ static void list_complete(struct resource_follow *f, int64_t rv, uint64_t link, 
     }
 }
 
-/* While a watch is open, what is asked about its server is to go on its link. */
+/* While a watch is open, what is asked about its server is to go on its link. Only an answer shows whether it does:
+ * events still come on a link that the server wants to end. */
 static void note_stray(struct resource_follow *f, uint64_t link)
 {
-    if (f->watch.at == REQUEST_OPEN && resource_link_place(link) != resource_link_place(f->link))
-        resource_beat(f->opts.pulse, f->server, f->link)->n_astray++;
+    if (f->watch.at != REQUEST_OPEN)
+        return;
+    struct resource_beat *beat = resource_beat(f->opts.pulse, f->server, f->link);
+    beat->n_astray = resource_link_place(link) != resource_link_place(f->link) ? beat->n_astray + 1 : 0;
 }
 
 void resource_on_listed(struct resource_follow *follow, uint64_t id, int64_t rv, uint64_t link, uint64_t now_ms)
@@ -1348,6 +1440,7 @@ void resource_on_listed(struct resource_follow *follow, uint64_t id, int64_t rv,
     BELFRY_OWNER_CHECK(f);
     if (request_is(&f->probe, id)) {
         f->probe.at = REQUEST_NONE;
+        f->has_failed = false;
         note_stray(f, link);
         heard(f, link, now_ms);
         probe_complete(f, rv, now_ms);
@@ -1389,11 +1482,13 @@ static void watch_over(struct resource_follow *f, bool was_open, uint64_t now_ms
 }
 
 /* LISTING: the watch ended that sends, or has sent, all objects. */
-static void initial_ended(struct resource_follow *f, enum resource_end end, uint64_t now_ms)
+static void initial_ended(struct resource_follow *f, bool was_open, enum resource_end end, uint64_t now_ms)
 {
     if (f->is_copied)
         return; /* another watch continues it, on the same link */
-    if (end == RESOURCE_FAILED)
+    bool is_early = end == RESOURCE_ENDED && was_open && now_ms < f->until_ms;
+    bool is_cut = end == RESOURCE_FAILED || (is_early && f->n_cut++ < CUTS_MAX);
+    if (is_cut) /* it may be shutting down */
         list_failed(f, now_ms);
     else
         initial_failed(f, now_ms); /* 410, too: a server that knows of initial events has no reason for it */
@@ -1411,7 +1506,7 @@ static void watch_ended(struct resource_follow *f, enum resource_end end, uint64
     f->watch.at = REQUEST_NONE;
     watch_cancel(f); /* what was kept of it */
     if (f->state == RESOURCE_LISTING) {
-        initial_ended(f, end, now_ms);
+        initial_ended(f, was_open, end, now_ms);
         return;
     }
     switch (end) {
@@ -1440,6 +1535,7 @@ void resource_on_end(struct resource_follow *follow, uint64_t id, enum resource_
         list_failed(f, now_ms);
     } else if (request_is(&f->probe, id)) {
         f->probe.at = REQUEST_NONE;
+        f->has_failed = true;
         if (f->state == RESOURCE_LISTING && f->is_copied && !f->is_checked)
             list_failed(f, now_ms);
     } else if (request_is(&f->fresh_request, id)) {
@@ -1511,6 +1607,8 @@ static bool needs_probe(const struct resource_follow *f, uint64_t silence, uint6
                     now_ms - resource_beat(f->opts.pulse, f->server, f->link)->sent_ms < 2 * RESOURCE_TICK_MS;
     if (f->state == RESOURCE_JOINING)
         return silence >= RESOURCE_PROBE_MS || now_ms - f->probed_ms >= RESOURCE_PROBE_MS;
+    if (f->has_failed && now_ms - f->probed_ms < RESOURCE_PROBE_MS)
+        return false; /* perhaps for a reason of our own: it is the turn of others */
     return (silence >= RESOURCE_PROBE_MS && !is_asked) || now_ms - f->heard_ms >= RESOURCE_OWN_PROBE_MS;
 }
 
@@ -1557,6 +1655,8 @@ void resource_tick(struct resource_follow *follow, uint64_t now_ms)
     if (f->state == RESOURCE_AUDITING && f->is_listed && now_ms >= f->debt_ms)
         debt_is_bad(f, now_ms);
     publish_backlog(f, now_ms);
+    if (now_ms >= f->together_ms)
+        (void)publish_together(f, now_ms);
     f->resume = f->resume || (f->is_held && (f->state == RESOURCE_LIVE || f->is_listed));
     judge_silence(f, now_ms);
 }
@@ -1569,6 +1669,8 @@ uint64_t resource_due(const struct resource_follow *follow)
     for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++)
         if (requests[i]->at == REQUEST_WANTED)
             due = belfry_min_time(due, requests[i]->due_ms);
+    if (!resource_backlog_is_empty(&f->together))
+        due = belfry_min_time(due, f->together_ms);
     if (fresh_facts(f).is_live)
         due = belfry_min_time(due, resource_freshness_due(&f->fresh));
     return due;

@@ -33,8 +33,8 @@
  *             then the list is first, and the watch is opened anew on its link, as after any list.
  *   older     The server answers an audit with an error: its cache is behind us, at version C, and stays so if nothing
  *             changes. If a list at C has exactly our objects, and all of our changes are at C or below, then the watch
- *             is opened at C, on the link of the list. Anything that it shows up to H is another past. If that list took
- *             longer than RESOURCE_LINK_MS, another one follows the watch, as in an audit; not over HTTP/1.1.
+ *             is opened at C, on the link of the list. Anything that it shows up to H is another past. If that list
+ *             took longer than RESOURCE_LINK_MS, another one follows the watch, as in an audit; not over HTTP/1.1.
  * Each event is also compared with the state that it changes: ADDED finds no object; MODIFIED and DELETED find one with
  * the same uid and an older version. Anything else is another past.
  *
@@ -65,6 +65,11 @@
  * A server may want a connection to end (GOAWAY): its watches go on there, and requests go elsewhere. When two answers
  * in a row came on another link, nothing can show that the watch's server is there, and a new watch is opened. Over
  * HTTP/1.1 every answer comes on another link; there a watch is opened anew after RESOURCE_MUTE_MS without a bookmark.
+ *
+ * Deletions together: when a lease of etcd ends, all of its keys are deleted at one version, and the server shows a
+ * DELETED for each. They are published as one change of several objects: a deletion waits until something newer, or
+ * nothing for RESOURCE_TOGETHER_MS, has come. Only resources whose objects have leases pay for that. Where it is first
+ * seen of another one, everybody lists anew, once.
  *
  * Fresh: on request it is proven that we have everything that etcd has (resource_freshness.h), while LIVE.
  *
@@ -100,6 +105,7 @@
 #define RESOURCE_LINK_MS      2000  /* a link proves nothing after this long */
 #define RESOURCE_WATCH_S      1800  /* watches last this long to twice this long */
 #define RESOURCE_MUTE_MS      150000 /* over HTTP/1.1, a watch that brings nothing for this long is opened anew */
+#define RESOURCE_TOGETHER_MS  20     /* deletions of one version come within this of each other */
 #define RESOURCE_SHORT_MS     1000   /* a watch that ends sooner has not worked */
 #define RESOURCE_PACE_MS      500 /* after short watches a follower asks a server for a watch at most this often ... */
 #define RESOURCE_PACE_ALL_MS  50  /* ... and all followers together this often; the first retry of each is free */
@@ -117,6 +123,7 @@ struct resource_follow_opts {
     unsigned n_servers; /* 1 to RESOURCE_SERVERS_MAX */
     uint32_t watch_s;   /* 0: RESOURCE_WATCH_S */
     bool no_initial;    /* no server is asked for initial events */
+    bool has_leases;    /* objects end with leases of etcd (events): one version may delete many */
     uint64_t seed;
     struct belfry_hash_key hash_key;
     struct resource_pulse *pulse; /* of all followers; NULL: there is no other */

@@ -25,6 +25,7 @@ static struct {
     struct resource_pulse pulse;
     unsigned n_servers;
     bool streams; /* the servers are asked for initial events */
+    bool has_leases;
     uint64_t now;
     /* requests in progress, as the machine wants them; id 0: none */
     struct resource_action watch, list, probe, versions;
@@ -81,6 +82,7 @@ static enum belfry_err start_process(void)
                                         .n_servers = bed.n_servers,
                                         .seed = 1,
                                         .no_initial = !bed.streams,
+                                        .has_leases = bed.has_leases,
                                         .hash_key = {3, 4},
                                         .pulse = &bed.pulse};
     if (err == BELFRY_OK)
@@ -1207,6 +1209,159 @@ static void server_that_ends_every_watch_is_asked_at_a_pace_by_all_followers(voi
     assert_in_range(total, 2 * MEMBERS, 2 * MEMBERS + 60 * 20);
 }
 
+/* ---- deletions of one version ---- */
+
+static void begin_leased(void)
+{
+    begin_live(1);
+    end_process();
+    modelstore_crash(bed.store);
+    bed.has_leases = true;
+    assert_int_equal(start_process(), BELFRY_OK);
+    act();
+    open_watch(LINK);
+    if (bed.list.id != 0) {
+        item("ns/a", "u1", 10);
+        item("ns/b", "u2", 11);
+        listed(20, LINK);
+    }
+    assert_true(resource_ready(bed.follow));
+}
+
+static void await_watch(void)
+{
+    while (bed.watch.id == 0)
+        wait_ms(RESOURCE_TICK_MS);
+}
+
+static const struct batch *last_batch(void)
+{
+    struct evlog_view view;
+    evlog_enter(bed.evlog, 0, &view);
+    const struct batch *batch = evlog_at(&view, view.next - 1);
+    evlog_leave(bed.evlog, 0);
+    return batch;
+}
+
+/* As when a lease of etcd ends. What comes behind them, and time, show that these were all. */
+static void deletions_of_one_version_are_one_change(void **state)
+{
+    (void)state;
+    for (unsigned way = 0; way < 3; way++) {
+        begin_leased();
+        assert_true(event(RESOURCE_DELETED, "ns/a", "u1", 30));
+        bed.now += RESOURCE_TOGETHER_MS - 1;
+        resource_tick(bed.follow, bed.now);
+        assert_true(bookmark(30)); /* more may come */
+        assert_int_equal(head(), 20);
+        assert_true(event(RESOURCE_DELETED, "ns/b", "u2", 30));
+        assert_int_equal(head(), 20);
+        if (way == 0) {
+            assert_true(event(RESOURCE_ADDED, "ns/c", "u3", 31));
+        } else if (way == 1) {
+            assert_true(bookmark(31));
+        } else {
+            assert_true(resource_due(bed.follow) <= bed.now + RESOURCE_TOGETHER_MS);
+            bed.now += RESOURCE_TOGETHER_MS;
+            resource_tick(bed.follow, bed.now);
+            assert_int_equal(last_batch()->n_events, 2);
+        }
+        assert_int_equal(head(), way == 2 ? 30 : 31);
+        assert_int_equal(resource_state(bed.follow), RESOURCE_LIVE);
+        assert_int_equal(stats().events, way == 0 ? 3 : 2);
+        teardown(NULL);
+    }
+    begin_leased();
+}
+
+/* A cache may have lost a part of that version, so the overlap begins at another change. */
+static void overlap_begins_at_a_change_that_is_alone_in_its_version(void **state)
+{
+    (void)state;
+    begin_leased();
+    event(RESOURCE_ADDED, "ns/c", "u3", 29);
+    event(RESOURCE_DELETED, "ns/a", "u1", 30);
+    event(RESOURCE_DELETED, "ns/b", "u2", 30);
+    bookmark(31);
+    end_watch(RESOURCE_ENDED);
+    await_watch();
+    assert_int_equal(bed.watch.rv, 28);
+    open_watch(LINK);
+    event(RESOURCE_ADDED, "ns/c", "u3", 29);
+    event(RESOURCE_DELETED, "ns/a", "u1", 30);
+    assert_false(resource_ready(bed.follow));
+    event(RESOURCE_DELETED, "ns/b", "u2", 30);
+    assert_true(resource_ready(bed.follow));
+    resource_drained(bed.follow, bed.now);
+    end_process(); /* history has them as one change */
+    assert_int_equal(start_process(), BELFRY_OK);
+    act();
+    assert_int_equal(bed.watch.rv, 28);
+    for (int64_t rv = 40; rv < 47; rv++) { /* the first of them is now in the middle of a version */
+        if (rv == 40) {
+            open_watch(LINK);
+            event(RESOURCE_ADDED, "ns/c", "u3", 29);
+            event(RESOURCE_DELETED, "ns/a", "u1", 30);
+            event(RESOURCE_DELETED, "ns/b", "u2", 30);
+        }
+        event(RESOURCE_MODIFIED, "ns/c", "u3", rv);
+    }
+    end_watch(RESOURCE_ENDED);
+    await_watch();
+    assert_int_equal(bed.watch.rv, 39);
+}
+
+/* It ended between them: the next watch shows all of them. */
+static void deletions_of_a_watch_that_ends_are_not_published(void **state)
+{
+    (void)state;
+    begin_leased();
+    event(RESOURCE_ADDED, "ns/c", "u3", 29);
+    event(RESOURCE_DELETED, "ns/a", "u1", 30);
+    end_watch(RESOURCE_FAILED);
+    await_watch();
+    assert_int_equal(head(), 29);
+    open_watch(LINK);
+    event(RESOURCE_ADDED, "ns/c", "u3", 29);
+    event(RESOURCE_DELETED, "ns/a", "u1", 30);
+    event(RESOURCE_DELETED, "ns/b", "u2", 30);
+    wait_ms(RESOURCE_TICK_MS);
+    assert_int_equal(head(), 30);
+    assert_int_equal(stats().listings, 0);
+}
+
+/* Nobody said that it has leases: everybody lists anew, once. */
+static void resource_whose_leases_are_not_known_is_listed_once(void **state)
+{
+    (void)state;
+    begin_live(1);
+    event(RESOURCE_DELETED, "ns/a", "u1", 30);
+    event(RESOURCE_DELETED, "ns/b", "u2", 30);
+    assert_int_equal(resource_state(bed.follow), RESOURCE_LISTING);
+    item("ns/c", "u3", 31);
+    item("ns/d", "u4", 32);
+    listed(40, LINK);
+    probed(40);
+    open_watch(LINK);
+    event(RESOURCE_DELETED, "ns/c", "u3", 50);
+    event(RESOURCE_DELETED, "ns/d", "u4", 50);
+    wait_ms(RESOURCE_TICK_MS);
+    assert_int_equal(head(), 50);
+    assert_int_equal(resource_state(bed.follow), RESOURCE_LIVE);
+}
+
+static void audit_is_paid_by_deletions_of_one_version(void **state)
+{
+    (void)state;
+    begin_audit();
+    bed.has_leases = true;
+    listed(30, LINK); /* it lacks both */
+    assert_true(event(RESOURCE_DELETED, "ns/a", "u1", 30));
+    assert_int_equal(resource_state(bed.follow), RESOURCE_AUDITING);
+    assert_true(event(RESOURCE_DELETED, "ns/b", "u2", 30));
+    assert_int_equal(stats().audits, 1);
+}
+
 /* ---- the pulse ---- */
 
 static void answer_on_another_link_is_no_sign_of_life(void **state)
@@ -1276,6 +1431,56 @@ static void watch_leaves_a_connection_from_which_other_probes_strayed(void **sta
     resource_beat(&bed.pulse, 0, LINK)->n_astray = 2;
     wait_ms(RESOURCE_TICK_MS);
     assert_true(bed.watch.id != 0 && bed.watch.id != was);
+}
+
+/* Events of another follower still come on it: they do not show that a request would. */
+static void watch_leaves_such_a_connection_though_others_hear_on_it(void **state)
+{
+    (void)state;
+    begin_live(1);
+    uint64_t was = bed.watch.id, began_ms = bed.now;
+    while (bed.watch.id == was && bed.now < began_ms + 2 * RESOURCE_OWN_PROBE_MS) {
+        bookmark(20); /* of this follower or of another: heard() on this link */
+        wait_ms(RESOURCE_TICK_MS);
+        assert_false(resource_stale(bed.follow));
+        resource_beat(&bed.pulse, 0, LINK)->sent_ms = 0;
+        if (bed.probe.id != 0)
+            list_ends(&bed.probe.id, 20, LINK + 2);
+        if (bed.now > began_ms + 2000 && bed.versions.id == 0 && bed.now < began_ms + 3000) {
+            resource_prove(bed.follow, 1, bed.now); /* a request that strays */
+            act();
+            list_ends(&bed.versions.id, 20, LINK + 2);
+            resource_prove(bed.follow, 1, bed.now += 50);
+            act();
+            bookmark(20);
+            if (bed.versions.id != 0)
+                list_ends(&bed.versions.id, 20, LINK + 2);
+        }
+    }
+    assert_int_not_equal(bed.watch.id, was);
+    assert_in_range(bed.now, began_ms, began_ms + RESOURCE_STALE_MS);
+}
+
+/* One whose probes fail at once must not keep the others from asking. */
+static void probes_that_fail_leave_others_their_turn(void **state)
+{
+    (void)state;
+    begin_live(1);
+    uint64_t sent_ms = 0, least = UINT64_MAX;
+    for (unsigned i = 0; i < 40; i++) {
+        wait_ms(RESOURCE_TICK_MS);
+        if (bed.probe.id == 0)
+            continue;
+        if (sent_ms != 0 && bed.now - sent_ms < least)
+            least = bed.now - sent_ms;
+        sent_ms = bed.now;
+        uint64_t id = bed.probe.id;
+        bed.probe.id = 0;
+        resource_on_end(bed.follow, id, RESOURCE_FAILED, bed.now);
+        act();
+    }
+    assert_true(sent_ms != 0);
+    assert_in_range(least, RESOURCE_PROBE_MS, 2 * RESOURCE_PROBE_MS);
 }
 
 static void what_another_follower_hears_is_a_sign_of_life(void **state)
@@ -1552,6 +1757,22 @@ static void server_that_cannot_send_initial_events_is_asked_for_a_list(void **st
     }
 }
 
+/* A server that shuts down ends its watches in order: it can send initial events all the same. */
+static void initial_events_that_end_too_soon_are_asked_for_again(void **state)
+{
+    (void)state;
+    begin_streaming(1);
+    for (unsigned i = 0; i < 4; i++) {
+        open_watch(LINK);
+        event(RESOURCE_ADDED, "ns/x", "u9", 10);
+        end_watch(RESOURCE_ENDED);
+        while (bed.watch.id == 0 && bed.list.id == 0)
+            wait_ms(RESOURCE_TICK_MS);
+        assert_int_equal(bed.watch.id != 0 && bed.watch.is_initial, i < 3);
+        assert_int_equal(bed.list.id != 0, i == 3); /* enough */
+    }
+}
+
 static void initial_events_that_break_are_asked_of_the_next_server(void **state)
 {
     (void)state;
@@ -1660,6 +1881,13 @@ int main(void)
         cmocka_unit_test_teardown(list_of_our_version_is_waited_for_while_a_cache_lags, teardown),
         cmocka_unit_test_teardown(watch_that_lasted_is_retried_at_once, teardown),
         cmocka_unit_test_teardown(answer_on_another_link_is_no_sign_of_life, teardown),
+        cmocka_unit_test_teardown(deletions_of_one_version_are_one_change, teardown),
+        cmocka_unit_test_teardown(overlap_begins_at_a_change_that_is_alone_in_its_version, teardown),
+        cmocka_unit_test_teardown(deletions_of_a_watch_that_ends_are_not_published, teardown),
+        cmocka_unit_test_teardown(resource_whose_leases_are_not_known_is_listed_once, teardown),
+        cmocka_unit_test_teardown(audit_is_paid_by_deletions_of_one_version, teardown),
+        cmocka_unit_test_teardown(watch_leaves_such_a_connection_though_others_hear_on_it, teardown),
+        cmocka_unit_test_teardown(probes_that_fail_leave_others_their_turn, teardown),
         cmocka_unit_test_teardown(what_another_follower_hears_is_a_sign_of_life, teardown),
         cmocka_unit_test_teardown(events_and_bookmarks_are_a_sign_of_life_for_other_followers, teardown),
         cmocka_unit_test_teardown(what_is_heard_of_another_server_is_no_sign_of_life, teardown),
@@ -1673,6 +1901,7 @@ int main(void)
         cmocka_unit_test_teardown(proof_is_asked_again_of_the_next_server, teardown),
         cmocka_unit_test_teardown(initial_events_are_a_list_and_the_watch_goes_on, teardown),
         cmocka_unit_test_teardown(server_that_cannot_send_initial_events_is_asked_for_a_list, teardown),
+        cmocka_unit_test_teardown(initial_events_that_end_too_soon_are_asked_for_again, teardown),
         cmocka_unit_test_teardown(initial_events_that_break_are_asked_of_the_next_server, teardown),
         cmocka_unit_test_teardown(watch_that_ends_before_it_is_adopted_is_continued_on_its_link, teardown),
         cmocka_unit_test_teardown(refused_allocation_is_reported_or_survived, teardown),

@@ -113,6 +113,12 @@ void resource_freshness_restart(struct resource_freshness *fresh, uint64_t now_m
 
 /* ---- answers ---- */
 
+/* The next batch was asked for, and none was under way: since then a proof could have begun. */
+static uint64_t could_begin_ms(const struct resource_freshness *fresh)
+{
+    return fresh->asked_ms > fresh->ended_ms ? fresh->asked_ms : fresh->ended_ms;
+}
+
 static bool is_proven(const struct resource_freshness *fresh, const struct resource_fresh_facts *facts)
 {
     bool has_target = fresh->at == FRESH_WAITING || fresh->at == FRESH_COMPARING;
@@ -124,9 +130,11 @@ static bool is_proven(const struct resource_freshness *fresh, const struct resou
            (facts->versions.sum == fresh->listed.sum || BELFRY_MUTANT(kube_fresh_by_count));
 }
 
-static bool fresh_end(struct resource_freshness *fresh, uint64_t batch, int64_t rv, struct resource_fresh_answer *out)
+static bool fresh_end(struct resource_freshness *fresh, uint64_t batch, int64_t rv, uint64_t now_ms,
+                      struct resource_fresh_answer *out)
 {
     fresh->at = FRESH_IDLE;
+    fresh->ended_ms = now_ms;
     *out = (struct resource_fresh_answer){.batch = batch, .rv = rv};
     return true;
 }
@@ -134,18 +142,18 @@ static bool fresh_end(struct resource_freshness *fresh, uint64_t batch, int64_t 
 bool resource_freshness_look(struct resource_freshness *fresh, const struct resource_fresh_facts *facts,
                              uint64_t now_ms, struct resource_fresh_answer *out)
 {
-    if (fresh->at == FRESH_IDLE && fresh->n_asked > 0 && now_ms - fresh->asked_ms >= RESOURCE_FRESH_MS) {
+    if (fresh->at == FRESH_IDLE && fresh->n_asked > 0 && now_ms - could_begin_ms(fresh) >= RESOURCE_FRESH_MS) {
         fresh->n_asked = 0; /* there was nothing to prove it with */
-        return fresh_end(fresh, ++fresh->batch, 0, out);
+        return fresh_end(fresh, ++fresh->batch, 0, now_ms, out);
     }
     if (fresh->at == FRESH_IDLE)
         return false;
     if (is_proven(fresh, facts))
-        return fresh_end(fresh, fresh->batch, facts->head, out);
+        return fresh_end(fresh, fresh->batch, facts->head, now_ms, out);
     bool is_late = now_ms - fresh->moved_ms >= RESOURCE_FRESH_MS && (fresh->is_sent || now_ms >= fresh->due_ms);
     bool is_given_up = fresh->n_failed >= RESOURCE_FRESH_TRIES;
     if (is_late || is_given_up || now_ms - fresh->begun_ms >= RESOURCE_FRESH_MAX_MS)
-        return fresh_end(fresh, fresh->batch, 0, out);
+        return fresh_end(fresh, fresh->batch, 0, now_ms, out);
     if (fresh->at == FRESH_WAITING && now_ms - fresh->moved_ms >= fresh->wait_ms)
         fresh_want(fresh, FRESH_LISTING, now_ms);
     return false;
@@ -157,7 +165,7 @@ uint64_t resource_freshness_due(const struct resource_freshness *fresh)
     case FRESH_IDLE:
         return fresh->n_asked == 0    ? BELFRY_NEVER
                : begins_at(fresh) > 0 ? begins_at(fresh)
-                                      : fresh->asked_ms + RESOURCE_FRESH_MS;
+                                      : could_begin_ms(fresh) + RESOURCE_FRESH_MS;
     case FRESH_PROBING:
     case FRESH_LISTING:
         return fresh->is_sent ? fresh->moved_ms + RESOURCE_FRESH_MS : fresh->due_ms;

@@ -65,6 +65,7 @@ struct resource_freshness {
     uint64_t batch;                /* the one under way; IDLE: the last one */
     size_t n_asked;                /* waits of the next batch ... */
     uint64_t asked_ms;             /* ... since then */
+    uint64_t ended_ms;             /* when a batch was last answered */
     bool is_sent;                  /* PROBING, LISTING: the request is on its way */
     unsigned n_failed;             /* requests of this batch */
     uint64_t due_ms;               /* when the next one is sent, at the earliest */

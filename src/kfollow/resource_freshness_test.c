@@ -65,6 +65,27 @@ static void a_thousand_questions_at_once_cost_one_request(void **state)
     assert_int_equal(next(NOW + 1), FRESH_WANT_NOTHING);
 }
 
+/* The batch before took as long as a question may wait for a proof to begin. */
+static void a_question_that_waited_for_a_long_list_is_tried(void **state)
+{
+    (void)state;
+    assert_int_equal(resource_freshness_ask(&fresh, 1, NOW), 1);
+    assert_int_equal(next(NOW), FRESH_WANT_LIST);
+    assert_int_equal(resource_freshness_ask(&fresh, 1, NOW + 300), 2);
+    uint64_t end = NOW + RESOURCE_FRESH_MS + 1000;
+    for (uint64_t now = NOW; now < end; now += 1000)
+        resource_freshness_item(&fresh, 0, now);
+    resource_freshness_done(&fresh, 10, end);
+    assert_true(look(end));
+    assert_true(answer.batch == 1 && answer.rv == 10);
+    assert_false(look(end));
+    assert_int_equal(resource_freshness_due(&fresh), end + RESOURCE_FRESH_MS);
+    facts.is_live = false;
+    assert_false(look(end + RESOURCE_FRESH_MS - 1));
+    assert_true(look(end + RESOURCE_FRESH_MS)); /* there was nothing to prove it with */
+    assert_true(answer.batch == 2 && answer.rv == 0);
+}
+
 static void a_question_after_the_request_waits_for_the_next_one(void **state)
 {
     (void)state;
@@ -250,6 +271,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(nobody_asks_and_nothing_is_sent, setup),
         cmocka_unit_test_setup(a_thousand_questions_at_once_cost_one_request, setup),
+        cmocka_unit_test_setup(a_question_that_waited_for_a_long_list_is_tried, setup),
         cmocka_unit_test_setup(a_question_after_the_request_waits_for_the_next_one, setup),
         cmocka_unit_test_setup(a_crowd_waits_a_little_and_a_few_do_not, setup),
         cmocka_unit_test_setup(a_busy_or_large_resource_is_probed_and_then_listed, setup),

@@ -136,6 +136,8 @@
     X(kube_version_lost, "kube: etcd restored during a list, and its version moved past the follower's")               \
     X(kube_http1, "kube: connections had one request at a time")                                                       \
     X(kube_slow, "kube: lists took seconds")                                                                           \
+    X(kube_together, "kube: one version deleted several objects")                                                      \
+    X(kube_torn, "kube: a watch broke between deletions of one version")                                               \
     X(kube_link_left, "kube: server asked its clients to leave their connections")                                     \
     X(kube_listed_beside, "kube: one server was in a new past before the others")                                      \
     X(kube_restored_behind_changes, "kube: etcd restored behind the newest object of the follower")                    \

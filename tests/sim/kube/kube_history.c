@@ -21,6 +21,20 @@ struct kube_past *kube_history_now(struct kube_history *history)
     return &history->pasts[history->n - 1];
 }
 
+/* An older past deleted the same object at the same version: nothing that a server shows could tell the two apart
+ * (decision 0073). A real one would have to do so by chance. */
+static bool is_told_apart(const struct kube_history *history, const struct kube_change *change)
+{
+    for (unsigned i = 0; i + 1 < history->n && change->is_delete; i++) {
+        const struct kube_past *past = &history->pasts[i];
+        const struct kube_change *other = kube_past_after(past, change->rv - 1), *end = past->changes + past->n;
+        for (; other != NULL && other < end && other->rv == change->rv; other++)
+            if (other->is_delete && other->uid == change->uid)
+                return false;
+    }
+    return true;
+}
+
 static void past_append(struct kube_past *past, const struct kube_change *change)
 {
     if (past->n == past->cap) {
@@ -46,6 +60,7 @@ void kube_history_write(struct kube_history *history, struct belfry_rng *rng)
         change.uid = ++history->uids;
     } else {
         change.is_delete = belfry_rng_below(rng, 3) == 0;
+        change.is_delete = is_told_apart(history, &change) && change.is_delete;
     }
     if (change.is_delete) /* it shows the object as it was */
         change.content = state.held[key].content;
@@ -63,12 +78,27 @@ bool kube_history_delete(struct kube_history *history, struct belfry_rng *rng)
         const struct kube_held *held = &state.held[key];
         struct kube_change change = {
             .rv = past->revision + 1, .key = key, .uid = held->uid, .content = held->content, .is_delete = true};
-        if (held->uid == 0)
+        if (held->uid == 0 || !is_told_apart(history, &change))
             continue;
         past_append(past, &change);
         return true;
     }
     return false;
+}
+
+void kube_history_end_lease(struct kube_history *history, struct belfry_rng *rng)
+{
+    struct kube_past *past = kube_history_now(history);
+    struct kube_state state;
+    kube_past_state(past, past->revision, &state);
+    int64_t rv = past->revision + 1;
+    for (unsigned key = 0; key < KUBE_KEYS; key++) {
+        const struct kube_held *held = &state.held[key];
+        struct kube_change change = {
+            .rv = rv, .key = key, .uid = held->uid, .content = held->content, .is_delete = true};
+        if (held->uid != 0 && belfry_rng_below(rng, 2) == 0 && is_told_apart(history, &change))
+            past_append(past, &change);
+    }
 }
 
 void kube_history_pass(struct kube_history *history, uint64_t n)

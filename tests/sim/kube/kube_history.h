@@ -26,7 +26,7 @@ struct kube_change {
 };
 
 struct kube_past {
-    struct kube_change *changes; /* owned; ascending */
+    struct kube_change *changes; /* owned; ascending; of one version only deletions, when a lease has ended */
     size_t n, cap;
     int64_t revision; /* etcd's: other resources move it too */
 };
@@ -52,10 +52,11 @@ void kube_history_fini(struct kube_history *history);
 
 struct kube_past *kube_history_now(struct kube_history *history);
 
-void kube_history_write(struct kube_history *history, struct belfry_rng *rng);  /* a change of the resource */
-bool kube_history_delete(struct kube_history *history, struct belfry_rng *rng); /* false: there is no object */
-void kube_history_pass(struct kube_history *history, uint64_t n);               /* changes of other resources */
-void kube_history_restore(struct kube_history *history, int64_t backup);        /* there is room: n < KUBE_PASTS */
+void kube_history_write(struct kube_history *history, struct belfry_rng *rng);     /* a change of the resource */
+void kube_history_end_lease(struct kube_history *history, struct belfry_rng *rng); /* deletes many at one version */
+bool kube_history_delete(struct kube_history *history, struct belfry_rng *rng);    /* false: there is no object */
+void kube_history_pass(struct kube_history *history, uint64_t n);                  /* changes of other resources */
+void kube_history_restore(struct kube_history *history, int64_t backup);           /* there is room: n < KUBE_PASTS */
 
 /* The first change above `rv`; NULL: none. */
 const struct kube_change *kube_past_after(const struct kube_past *past, int64_t rv);

@@ -56,10 +56,10 @@ static bool read_store(struct kube_judge *judge, struct kube_state *out, int64_t
 
 static const struct kube_change *next_of_key(const struct kube_past *past, unsigned key, int64_t rv)
 {
-    const struct kube_change *change = kube_past_after(past, rv);
-    while (change != NULL && change->key != key)
-        change = kube_past_after(past, change->rv);
-    return change;
+    const struct kube_change *change = kube_past_after(past, rv), *end = past->changes + past->n;
+    while (change != NULL && change < end && change->key != key)
+        change++;
+    return change == end ? NULL : change;
 }
 
 /* A past that the mirror may be of. An audit cannot see that an object was changed before our version if it was changed
@@ -78,49 +78,91 @@ static bool is_of(const struct kube_judge *judge, const struct kube_past *past)
     return kube_state_equal(&state, &judge->mirror);
 }
 
+/* The changes of one batch. */
+struct shown {
+    struct kube_change changes[KUBE_KEYS];
+    unsigned n;
+};
+
 static bool is_next(const struct kube_judge *judge, const struct kube_past *past, const struct batch *batch,
-                    const struct kube_change *shown)
+                    const struct shown *shown)
 {
-    const struct kube_change *next = kube_past_after(past, judge->at);
+    const struct kube_change *next = kube_past_after(past, judge->at), *end = past->changes + past->n;
     if (batch->kind == BATCH_ADVANCE)
         return past->revision >= batch->rev && (next == NULL || next->rv > batch->rev);
-    return next != NULL && next->rv == batch->rev && next->key == shown->key && next->is_delete == shown->is_delete &&
-           ((next->uid == shown->uid && next->content == shown->content) || shown->is_delete);
+    for (unsigned i = 0; i < shown->n; i++, next = next + 1 < end ? next + 1 : NULL) {
+        const struct kube_change *change = &shown->changes[i];
+        if (next == NULL || next->rv != batch->rev || next->key != change->key || next->is_delete != change->is_delete)
+            return false;
+        if (!change->is_delete && (next->uid != change->uid || next->content != change->content))
+            return false;
+    }
+    return true;
 }
 
-static void judge_change(const struct batch *batch, struct kube_change *out)
+/* The end of a lease deletes many objects at one version. A watch may break between its events; then the rest cannot be
+ * shown any more, and everybody has to list. */
+static bool has_rest(const struct kube_past *past, int64_t rv, unsigned n)
+{
+    const struct kube_change *first = kube_past_after(past, rv - 1), *end = past->changes + past->n;
+    return first != NULL && (size_t)(end - first) > n && first[n].rv == rv;
+}
+
+static void judge_changes(const struct batch *batch, struct shown *out)
 {
     struct belfry_wire_event event;
-    if (batch->n_events != 1 || belfry_scan_event(batch_bytes(batch, &batch->events[0], false), &event) != BELFRY_OK ||
-        !kube_key_read(event.kv.key, &out->key)) {
-        verdict_fail("version %" PRId64 " is not one change of one object", batch->rev);
+    if (batch->n_events == 0 || batch->n_events > KUBE_KEYS) {
+        verdict_fail("version %" PRId64 " has %zu changes", batch->rev, (size_t)batch->n_events);
         return;
     }
-    struct kube_held held = {0};
-    out->is_delete = event.is_delete;
-    if (!event.is_delete && (!kube_object_read(event.kv.value, out->key, &held) || held.rv != batch->rev))
-        verdict_fail("version %" PRId64 " shows an object that nobody wrote", batch->rev);
-    out->uid = held.uid;
-    out->content = held.content;
+    for (; out->n < batch->n_events; out->n++) {
+        struct kube_change *change = &out->changes[out->n];
+        struct kube_held held = {0};
+        if (belfry_scan_event(batch_bytes(batch, &batch->events[out->n], false), &event) != BELFRY_OK ||
+            !kube_key_read(event.kv.key, &change->key)) {
+            verdict_fail("version %" PRId64 " is no change of an object", batch->rev);
+            return;
+        }
+        change->is_delete = event.is_delete;
+        if (!event.is_delete && (!kube_object_read(event.kv.value, change->key, &held) || held.rv != batch->rev))
+            verdict_fail("version %" PRId64 " shows an object that nobody wrote", batch->rev);
+        change->uid = held.uid;
+        change->content = held.content;
+    }
 }
 
 static void judge_batch(struct kube_judge *judge, const struct batch *batch)
 {
-    struct kube_change shown = {.rv = batch->rev};
+    struct shown shown = {0};
     bool found = false;
     if (batch->kind == BATCH_EVENTS)
-        judge_change(batch, &shown);
-    for (unsigned i = 0; i < judge->history->n && !found; i++)
-        found = is_of(judge, &judge->history->pasts[i]) && is_next(judge, &judge->history->pasts[i], batch, &shown);
-    TRACE("log", "%s %" PRId64 " key %u uid %" PRIu64 "%s", batch->kind == BATCH_ADVANCE ? "advance" : "change",
-          batch->rev, shown.key, shown.uid, shown.is_delete ? " deleted" : "");
+        judge_changes(batch, &shown);
+    bool was_partial = judge->partial_rv != 0, is_partial = false;
+    for (unsigned i = 0; i < judge->history->n && (!found || is_partial); i++) {
+        const struct kube_past *past = &judge->history->pasts[i];
+        if (!is_of(judge, past) || !is_next(judge, past, batch, &shown))
+            continue;
+        found = true;
+        is_partial = batch->kind == BATCH_EVENTS && has_rest(past, batch->rev, shown.n);
+    }
+    judge->partial_rv = is_partial ? batch->rev : 0;
+    if (was_partial)
+        verdict_fail("a version of which a part was shown is not listed anew");
+    TRACE("log", "%s %" PRId64 " key %u uid %" PRIu64 "%s, %u", batch->kind == BATCH_ADVANCE ? "advance" : "change",
+          batch->rev, shown.changes[0].key, shown.changes[0].uid, shown.changes[0].is_delete ? " deleted" : "",
+          shown.n);
     if (!found)
         verdict_fail("version %" PRId64 " after %" PRId64 " is of no past that had the state before it", batch->rev,
                      judge->at);
     judge->at = batch->rev;
-    if (batch->kind == BATCH_EVENTS)
-        judge->mirror.held[shown.key] =
-            shown.is_delete ? (struct kube_held){0} : (struct kube_held){shown.uid, shown.content, batch->rev};
+    judge->may_rewrite = judge->may_rewrite || is_partial;
+    COVER_BY(kube_together, shown.n > 1);
+    COVER_BY(kube_torn, is_partial);
+    for (unsigned i = 0; i < shown.n; i++) {
+        const struct kube_change *change = &shown.changes[i];
+        judge->mirror.held[change->key] =
+            change->is_delete ? (struct kube_held){0} : (struct kube_held){change->uid, change->content, batch->rev};
+    }
 }
 
 static void judge_told(struct kube_judge *judge, const struct evlog_cut *cut, const struct kube_state *state)
@@ -165,6 +207,8 @@ static void judge_cut(struct kube_judge *judge, const struct evlog_cut *cut)
     bool is_warm = judge->past == 0 && cut->rev < judge->audited; /* what an audit did not see, the store has kept */
     if (judge->past != 0)
         judge_told(judge, cut, &state);
+    if (judge->past != 0 || cut->rev != judge->partial_rv) /* otherwise the store has kept the part */
+        judge->partial_rv = 0;
     judge->past = cut->past;
     if (!is_warm)
         judge->audited = 0;
@@ -176,7 +220,7 @@ static void judge_cut(struct kube_judge *judge, const struct evlog_cut *cut)
     if (cut->why != EVLOG_CUT_START && cut->rev > kube_history_now(judge->history)->revision &&
         judge->now_ms > judge->servers->restored_ms + ON_WAY_MS && judge->now_ms > judge->awake_ms + ON_WAY_MS)
         verdict_fail("listed at %" PRId64 " in a past that etcd does not have any more", cut->rev);
-    bool found = false;
+    bool found = judge->partial_rv != 0;
     for (unsigned i = 0; i < judge->history->n && !found; i++)
         found = is_of(judge, &judge->history->pasts[i]);
     if (!found)

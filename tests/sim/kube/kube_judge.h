@@ -26,11 +26,12 @@ struct kube_judge {
     int64_t at;
     uint64_t now_ms, awake_ms; /* awake: when the follower last woke from a sleep */
     struct kube_state mirror;
-    int64_t audited;  /* below this version an audit has left differences that the next changes end; see is_of() */
-    bool may_rewrite; /* etcd was restored, or the store was damaged, since the last cut */
+    int64_t audited;    /* below this version an audit has left differences that the next changes end; see is_of() */
+    int64_t partial_rv; /* of this version deletions were not shown: the follower did not know of leases; 0: none */
+    bool may_rewrite;   /* etcd was restored, or the store was damaged, since the last cut */
 };
 
-/* Again for each new log; may_rewrite is kept. */
+/* Again for each new log; may_rewrite and partial_rv are kept. */
 void kube_judge_attach(struct kube_judge *judge, struct evlog *evlog, struct store *store);
 
 /* After every step of the follower. */

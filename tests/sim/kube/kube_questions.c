@@ -32,7 +32,7 @@ void kube_questions_ask(struct kube_questions *questions, struct resource_follow
 
 static bool is_judged(const struct kube_question *question, const struct kube_judge *judge)
 {
-    return question->past == judge->history->n - 1 && judge->at >= judge->audited &&
+    return question->past == judge->history->n - 1 && judge->at >= judge->audited && judge->partial_rv == 0 &&
            (question->past == 0 || question->asked_ms > judge->servers->restored_ms + RESTORED_MS);
 }
 

@@ -146,8 +146,9 @@ static void watch_step(struct kube_servers *s, struct kube_call *call, struct ku
     const struct kube_past *past = &s->history->pasts[server->past];
     const struct kube_change *change;
     while ((change = kube_past_after(past, call->at)) != NULL && change->rv <= server->at) {
-        call_push(s, call, (struct kube_message){.kind = KUBE_EVENT, .change = *change}, now_ms);
         call->at = change->rv;
+        for (; change < past->changes + past->n && change->rv == call->at; change++)
+            call_push(s, call, (struct kube_message){.kind = KUBE_EVENT, .change = *change}, now_ms);
     }
     if (now_ms >= call->bookmark_ms && !s->is_silent) {
         call_push(s, call, (struct kube_message){.kind = KUBE_BOOKMARK, .rv = server->at}, now_ms);
