@@ -266,6 +266,11 @@ uint64_t worker_past(const struct worker *worker)
     return worker->registry.p.past;
 }
 
+bool worker_has_lost(const struct worker *worker, int64_t rev)
+{
+    return rev > worker->registry.p.at && rev <= worker->registry.lost_rev;
+}
+
 uint64_t worker_rewritten(const struct worker *worker)
 {
     return worker->registry.rewritten;

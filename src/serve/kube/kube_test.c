@@ -1973,6 +1973,37 @@ static void a_watch_of_an_api_server_s_objects_begins_behind_its_version(void **
     bed_close(&bed);
 }
 
+/* Its version is above all that the new past has: waiting for it would keep objects that are gone. */
+static void client_that_was_away_while_the_past_was_rewritten_has_to_list(void **state)
+{
+    (void)state;
+    struct bed bed;
+    assert_int_equal(bed_open_as(&bed, &(struct bed_opts){.api = &pods, .scope = ""}), BELFRY_OK);
+    put_pod(&bed, POD("11", "red"), NULL);
+    put_pod(&bed, POD("12", "red"), POD("11", "red"));
+    assert_int_equal(evlog_cut(bed.log, 5, EVLOG_CUT_REWRITTEN, 5), BELFRY_OK);
+    assert_int_equal(evlog_cut(bed.log, 7, EVLOG_CUT_COMPACTED, 8), BELFRY_OK);
+    run(&bed);
+    static const struct {
+        const char *path;
+        bool is_lost;
+    } rows[] = {{"/api/v1/pods?watch=1&resourceVersion=7", false},
+                {"/api/v1/pods?watch=1&resourceVersion=8", true},
+                {"/api/v1/pods?watch=1&resourceVersion=12", true},
+                {"/api/v1/pods?watch=1&resourceVersion=13", false}}; /* it was ahead of us */
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct fakeexchange *peer = get(&bed, rows[i].path);
+        run(&bed);
+        if (!rows[i].is_lost) {
+            assert_silent(peer);
+            continue;
+        }
+        assert_says(peer, "\"reason\":\"Expired\"");
+        assert_ended(peer);
+    }
+    bed_close(&bed);
+}
+
 /* A consistent list may be ahead of what is followed. */
 static void a_bookmark_is_never_behind_its_watch(void **state)
 {
@@ -2141,6 +2172,7 @@ int main(void)
         cmocka_unit_test(watches_are_shown_in_the_order_of_opening),
         cmocka_unit_test(watches_of_an_api_server_s_objects_have_its_bytes),
         cmocka_unit_test(a_watch_of_an_api_server_s_objects_begins_behind_its_version),
+        cmocka_unit_test(client_that_was_away_while_the_past_was_rewritten_has_to_list),
         cmocka_unit_test(a_bookmark_is_never_behind_its_watch),
         cmocka_unit_test(watches_of_many_resources_share_their_memory),
         cmocka_unit_test(the_rights_of_a_watch_are_a_review),
