@@ -27,6 +27,7 @@ struct kube_judge {
     uint64_t now_ms, awake_ms; /* awake: when the follower last woke from a sleep */
     struct kube_state mirror;
     int64_t audited;    /* below this version an audit has left differences that the next changes end; see is_of() */
+    bool knows_leases;  /* the follower knows that one version may delete many objects */
     int64_t partial_rv; /* of this version deletions were not shown: the follower did not know of leases; 0: none */
     bool may_rewrite;   /* etcd was restored, or the store was damaged, since the last cut */
 };

@@ -657,7 +657,7 @@ uint64_t kube_world_run(const struct world_opts *opts)
     w->has_others = one_in(w, 2);
     w->has_leases = (w->rng.state & 3) == 0;
     w->is_unaware = (w->rng.state & 12) == 0;
-    w->judge = (struct kube_judge){.history = &w->history, .servers = &w->servers};
+    w->judge = (struct kube_judge){.history = &w->history, .servers = &w->servers, .knows_leases = !w->is_unaware};
     struct modelstore_opts store = {.history_rows = 50, .history_age_s = 3600, .extent_bytes = 1 << 20};
     w->store = modelstore_create(&store);
     for (unsigned i = 0; i < 20; i++)
