@@ -713,8 +713,8 @@ static enum belfry_err kube_watch_begin_state(struct kube_watch *watch, const st
     return kube_list_begin(watch->watches->opts.lists, &state_ask, &watch->list, status);
 }
 
-/* Finds the revision at which the watch begins. Errors: too many watches begin now, or BELFRY_ERR_COMPACTED: the past of
- * the version is gone; the answer is in *status. */
+/* Finds the revision at which the watch begins. Errors: too many watches begin now, or BELFRY_ERR_COMPACTED: the past
+ * of the version is gone; the answer is in *status. */
 static enum belfry_err kube_watch_find_start(struct kube_watch *watch, const struct kube_ask *ask,
                                              struct kube_status *status)
 {

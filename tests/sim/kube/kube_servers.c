@@ -91,6 +91,8 @@ static void call_break(struct kube_servers *s, struct kube_call *call, uint64_t 
     size_t on_way = call->n - call->first;
     if (on_way > 0 && !call->is_held)
         call->n = call->first + below(s, on_way + 1);
+    if (call->n > 0 && call->kind == KUBE_WATCH && call->messages[call->n - 1].kind == KUBE_EVENT)
+        s->cut_rv = call->messages[call->n - 1].change.rv;
     call_end(s, call, RESOURCE_FAILED, now_ms);
 }
 

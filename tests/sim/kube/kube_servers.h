@@ -94,6 +94,7 @@ struct kube_servers {
     struct kube_link links[KUBE_LINKS];
     uint64_t numbers; /* of links, given so far */
     struct kube_call calls[KUBE_CALLS];
+    int64_t cut_rv;        /* of the last event of the watch that last broke: more of that version may be lost */
     uint32_t lost;         /* a bit for each server that has answered 410, or failed, since this was last cleared */
     int64_t head;          /* the client's version now */
     uint64_t delivered_ms; /* when the client last received anything that shows life */
