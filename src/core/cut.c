@@ -18,7 +18,6 @@ void cut_begin(struct cut *cut, const struct evlog_cut *by)
         cut->cut.compact_rev = by->rev;
     }
     registry->rewritten = by->rewritten;
-    registry->lost_rev = by->lost_rev;
     registry->before = registry->p;
     registry->p = (struct position){.past = by->past, .at = by->rev, .tell_serial = registry->p.tell_serial};
     belfry_list_move_all(&cut->streams, &registry->streams);

@@ -282,9 +282,6 @@ enum belfry_err evlog_cut(struct evlog *log, int64_t rev, enum evlog_cut_why why
     past->cut = (struct evlog_cut){
         .past = old == NULL ? 1 : old->cut.past + 1, .rev = rev, .why = why, .compact_rev = compact_rev};
     past->cut.rewritten = why == EVLOG_CUT_REWRITTEN ? past->cut.past : old == NULL ? 0 : old->cut.rewritten;
-    past->cut.lost_rev = old == NULL ? 0 : old->cut.lost_rev;
-    if (why == EVLOG_CUT_REWRITTEN && log->head > past->cut.lost_rev)
-        past->cut.lost_rev = log->head;
     past->start = writer_load(&log->next);
     BELFRY_POINT("evlog.past.move");
     atomic_store_explicit(&log->past, past, memory_order_release);

@@ -59,7 +59,6 @@ struct evlog_cut {
     int64_t compact_rev;
     uint64_t rewritten; /* the latest past that began as a rewritten one: watchers of an older one are lost, whatever
                            `why` says; given by evlog_cut() */
-    int64_t lost_rev; /* the highest revision that a past had which was rewritten; 0: none was; given by evlog_cut() */
 };
 
 /* Errors: BELFRY_ERR_INVALID, BELFRY_ERR_NOMEM. */

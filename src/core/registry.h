@@ -51,7 +51,6 @@ struct registry {
 
     struct position p;
     uint64_t rewritten;     /* the latest past, up to P's, in which all older watchers were lost; 0: none */
-    int64_t lost_rev;       /* evlog_cut.lost_rev of P's past */
     struct position before; /* P when the past ended, for streams that the cut has not judged yet */
 
     struct belfry_list streams, closing;

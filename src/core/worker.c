@@ -266,9 +266,16 @@ uint64_t worker_past(const struct worker *worker)
     return worker->registry.p.past;
 }
 
-bool worker_has_lost(const struct worker *worker, int64_t rev)
+bool worker_has_parts(const struct worker *worker, int64_t rev)
 {
-    return rev > worker->registry.p.at && rev <= worker->registry.lost_rev;
+    struct evlog_view view;
+    assert(!worker->in_turn);
+    evlog_enter(worker->opts.log, worker->opts.number, &view);
+    uint64_t seq = evlog_find(&view, rev);
+    const struct batch *batch = seq < view.next ? evlog_at(&view, seq) : NULL;
+    bool has_parts = batch != NULL && batch->rev == rev && (batch->n_events > 1 || batch->kind == BATCH_SLICE);
+    evlog_leave(worker->opts.log, worker->opts.number);
+    return has_parts;
 }
 
 uint64_t worker_rewritten(const struct worker *worker)

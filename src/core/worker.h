@@ -84,9 +84,8 @@ uint64_t worker_past(const struct worker *worker);    /* of P; older than the lo
 /* The latest past, up to that one, which began as a rewritten one: watchers of an older one are lost. 0: none did. */
 uint64_t worker_rewritten(const struct worker *worker);
 
-/* Is `rev` above P, and one that a rewritten past had? A client that has it now was away when the watchers of that past
- * were lost. (This past may have it later.) */
-bool worker_has_lost(const struct worker *worker, int64_t rev);
+/* Has the log a change of several events at `rev`? Between turns. */
+bool worker_has_parts(const struct worker *worker, int64_t rev);
 
 /* No progress of any kind while stale. */
 void worker_set_stale(struct worker *worker, bool stale);

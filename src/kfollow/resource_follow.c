@@ -79,6 +79,7 @@ struct resource_follow {
     uint64_t opened_ms;
     uint64_t spoke_ms;   /* when it last brought anything */
     int64_t shown;       /* it has shown everything up to here, or is known to have our past up to here */
+    int64_t told;        /* the version of its last event, if that was a deletion; 0: it was not, or a bookmark came */
     bool is_initial;     /* LISTING: it sends all objects first; later it goes on as any watch */
     uint32_t no_initial; /* a bit for each server that cannot do that */
     unsigned n_cut;      /* initial events that a server has ended before their end, since the last listing */
@@ -91,7 +92,8 @@ struct resource_follow {
     bool is_judged;             /* the caches stayed behind us, and etcd was asked: it does not contradict us ... */
     struct resource_sum judged; /* ... and has these versions */
     struct resource_backlog together; /* LIVE: deletions of one version, to be published ... */
-    uint64_t together_ms;             /* ... when nothing more of it has come by then */
+    uint64_t together_ms;             /* ... when nothing more of it has come by then ... */
+    bool is_together_due;             /* ... and in the turn after that */
     unsigned n_lags; /* servers in a row that accepted our watch and proved nothing, or had no list for us */
     /* the list */
     struct request list;
@@ -160,7 +162,7 @@ static void watch_cancel(struct resource_follow *f)
     resource_backlog_clear(&f->backlog);
     resource_backlog_clear(&f->together); /* the next watch shows them again */
     f->is_initial = f->is_held = f->resume = f->is_listed = false;
-    f->shown = 0;
+    f->shown = f->told = 0;
 }
 
 static uint64_t later(uint64_t a, uint64_t b)
@@ -700,6 +702,7 @@ void resource_on_opened(struct resource_follow *follow, uint64_t id, uint64_t li
     f->link = link;
     heard(f, link, now_ms);
     f->opened_ms = f->spoke_ms = now_ms;
+    resource_beat(f->opts.pulse, f->server, link)->n_astray = 0;
     bool on_link = f->bond.link == link, in_time = now_ms - f->listed_ms <= RESOURCE_LINK_MS;
     if (f->bond.is_set && !(on_link && in_time) && !BELFRY_MUTANT(kube_link_ignored)) {
         bool is_shared = resource_link_place(link) != 0;
@@ -890,6 +893,19 @@ static bool publish_together(struct resource_follow *f, uint64_t now_ms)
     return err == BELFRY_OK || err == BELFRY_ERR_REWOUND;
 }
 
+/* This process may not have run for a while: what has come meanwhile is read before it is late. */
+static void judge_together(struct resource_follow *f, uint64_t now_ms)
+{
+    if (resource_backlog_is_empty(&f->together) || f->is_held || now_ms < f->together_ms)
+        return;
+    if (f->is_together_due || BELFRY_MUTANT(kube_deletes_hasty)) {
+        (void)publish_together(f, now_ms);
+    } else {
+        f->is_together_due = true;
+        f->together_ms = now_ms + RESOURCE_TURN_MS;
+    }
+}
+
 static bool is_of_together(const struct resource_follow *f, int64_t rv)
 {
     return !resource_backlog_is_empty(&f->together) && resource_backlog_first(&f->together)->object.rv == rv;
@@ -907,6 +923,7 @@ static bool take_deletion(struct resource_follow *f, const struct resource_objec
     if (err == BELFRY_ERR_LIMIT)
         start_listing(f, false, "too many objects were deleted at one version", now_ms);
     f->together_ms = now_ms + RESOURCE_TOGETHER_MS;
+    f->is_together_due = false;
     return err == BELFRY_OK || err == BELFRY_ERR_LIMIT;
 }
 
@@ -1011,6 +1028,7 @@ bool resource_on_event(struct resource_follow *follow, uint64_t id, enum resourc
         return true;
     heard(f, f->link, now_ms);
     f->spoke_ms = now_ms;
+    f->told = change == RESOURCE_DELETED ? object->rv : 0;
     switch (f->state) {
     case RESOURCE_START:
         break;
@@ -1057,6 +1075,14 @@ static bool live_bookmark(struct resource_follow *f, int64_t rv, uint64_t now_ms
     return true;
 }
 
+/* A bookmark says that everything up to it was sent. One may come between two deletions of its version. */
+static int64_t sent_by(struct resource_follow *f, int64_t rv)
+{
+    bool is_between = f->opts.has_leases && rv == f->told;
+    f->told = 0;
+    return is_between ? rv - 1 : rv;
+}
+
 bool resource_on_bookmark(struct resource_follow *follow, uint64_t id, int64_t rv, uint64_t now_ms)
 {
     struct resource_follow *f = follow;
@@ -1072,19 +1098,18 @@ bool resource_on_bookmark(struct resource_follow *follow, uint64_t id, int64_t r
     case RESOURCE_LISTING:
         f->is_held = f->is_copied;
         return !f->is_held;
-    case RESOURCE_JOINING: /* a bookmark says that everything up to it was sent */
-        if (rv < f->last.held[f->n_equal].rv) {
+    case RESOURCE_JOINING:
+        if (sent_by(f, rv) < f->last.held[f->n_equal].rv)
             probe_want(f, now_ms);
-        } else {
+        else
             overlap_differs(f, f->last.held[f->n_equal].rv, now_ms);
-        }
         break;
     case RESOURCE_AUDITING:
         if (BELFRY_MUTANT(kube_bookmark_unproven)) {
             (void)live_bookmark(f, rv, now_ms);
             break;
         }
-        if (f->is_listed && !resource_debt_holds(&f->debt, rv))
+        if (f->is_listed && !resource_debt_holds(&f->debt, sent_by(f, rv)))
             debt_is_bad(f, now_ms);
         f->is_held = !f->is_listed;
         return !f->is_held;
@@ -1655,8 +1680,7 @@ void resource_tick(struct resource_follow *follow, uint64_t now_ms)
     if (f->state == RESOURCE_AUDITING && f->is_listed && now_ms >= f->debt_ms)
         debt_is_bad(f, now_ms);
     publish_backlog(f, now_ms);
-    if (now_ms >= f->together_ms)
-        (void)publish_together(f, now_ms);
+    judge_together(f, now_ms);
     f->resume = f->resume || (f->is_held && (f->state == RESOURCE_LIVE || f->is_listed));
     judge_silence(f, now_ms);
 }
@@ -1669,7 +1693,7 @@ uint64_t resource_due(const struct resource_follow *follow)
     for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++)
         if (requests[i]->at == REQUEST_WANTED)
             due = belfry_min_time(due, requests[i]->due_ms);
-    if (!resource_backlog_is_empty(&f->together))
+    if (!resource_backlog_is_empty(&f->together) && !f->is_held)
         due = belfry_min_time(due, f->together_ms);
     if (fresh_facts(f).is_live)
         due = belfry_min_time(due, resource_freshness_due(&f->fresh));

@@ -68,8 +68,8 @@
  *
  * Deletions together: when a lease of etcd ends, all of its keys are deleted at one version, and the server shows a
  * DELETED for each. They are published as one change of several objects: a deletion waits until something newer, or
- * nothing for RESOURCE_TOGETHER_MS, has come. Only resources whose objects have leases pay for that. Where it is first
- * seen of another one, everybody lists anew, once.
+ * nothing for RESOURCE_TOGETHER_MS and a turn more, has come. Only resources whose objects have leases pay for that.
+ * Where it is first seen of another one, everybody lists anew, once for each start.
  *
  * Fresh: on request it is proven that we have everything that etcd has (resource_freshness.h), while LIVE.
  *
@@ -105,7 +105,8 @@
 #define RESOURCE_LINK_MS      2000  /* a link proves nothing after this long */
 #define RESOURCE_WATCH_S      1800  /* watches last this long to twice this long */
 #define RESOURCE_MUTE_MS      150000 /* over HTTP/1.1, a watch that brings nothing for this long is opened anew */
-#define RESOURCE_TOGETHER_MS  20     /* deletions of one version come within this of each other */
+#define RESOURCE_TOGETHER_MS  250    /* deletions of one version come within this of each other */
+#define RESOURCE_TURN_MS      10     /* then what has come meanwhile is read, before they are published */
 #define RESOURCE_SHORT_MS     1000   /* a watch that ends sooner has not worked */
 #define RESOURCE_PACE_MS      500 /* after short watches a follower asks a server for a watch at most this often ... */
 #define RESOURCE_PACE_ALL_MS  50  /* ... and all followers together this often; the first retry of each is free */
@@ -208,7 +209,7 @@ uint64_t resource_due(const struct resource_follow *follow);
 enum resource_state resource_state(const struct resource_follow *follow);
 bool resource_stale(const struct resource_follow *follow);      /* as of the last tick */
 bool resource_ready(const struct resource_follow *follow);      /* LIVE and not stale */
-const char *resource_why(const struct resource_follow *follow); /* why it lists or lacks a proof; "": neither */
+const char *resource_why(const struct resource_follow *follow); /* why it last listed or lacked a proof; "": never */
 unsigned resource_server(const struct resource_follow *follow); /* that is asked now */
 
 struct resource_stats {

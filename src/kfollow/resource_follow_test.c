@@ -1264,6 +1264,10 @@ static void deletions_of_one_version_are_one_change(void **state)
             assert_true(resource_due(bed.follow) <= bed.now + RESOURCE_TOGETHER_MS);
             bed.now += RESOURCE_TOGETHER_MS;
             resource_tick(bed.follow, bed.now);
+            assert_int_equal(head(), 20);
+            assert_true(resource_due(bed.follow) <= bed.now + RESOURCE_TURN_MS);
+            bed.now += RESOURCE_TURN_MS;
+            resource_tick(bed.follow, bed.now);
             assert_int_equal(last_batch()->n_events, 2);
         }
         assert_int_equal(head(), way == 2 ? 30 : 31);
@@ -1272,6 +1276,85 @@ static void deletions_of_one_version_are_one_change(void **state)
         teardown(NULL);
     }
     begin_leased();
+}
+
+/* The process did not run: the rest has come meanwhile, and is read in the turn after the tick. */
+static void deletions_that_come_while_we_sleep_are_of_the_change(void **state)
+{
+    (void)state;
+    begin_leased();
+    event(RESOURCE_DELETED, "ns/a", "u1", 30);
+    bed.now += 700;
+    resource_tick(bed.follow, bed.now);
+    assert_int_equal(head(), 20);
+    event(RESOURCE_DELETED, "ns/b", "u2", 30);
+    assert_true(bookmark(31));
+    assert_int_equal(head(), 31);
+    assert_int_equal(stats().listings, 0);
+}
+
+/* It was not taken, and comes again. */
+static void deletion_that_was_not_taken_is_waited_for(void **state)
+{
+    (void)state;
+    begin_leased();
+    event(RESOURCE_DELETED, "ns/a", "u1", 30);
+    refuse_begin(0);
+    assert_false(event(RESOURCE_DELETED, "ns/b", "u2", 30));
+    assert_true(refuse_end());
+    for (unsigned i = 0; i < 2; i++) {
+        bed.now += RESOURCE_TOGETHER_MS;
+        resource_tick(bed.follow, bed.now);
+    }
+    assert_int_equal(head(), 20);
+    assert_true(event(RESOURCE_DELETED, "ns/b", "u2", 30));
+    bookmark(31);
+    assert_int_equal(head(), 31);
+    assert_int_equal(stats().listings, 0);
+}
+
+/* It says that everything below its version was sent. */
+static void bookmark_between_deletions_of_one_version_is_no_other_past(void **state)
+{
+    (void)state;
+    begin_leased();
+    event(RESOURCE_ADDED, "ns/c", "u3", 29);
+    event(RESOURCE_DELETED, "ns/a", "u1", 30);
+    event(RESOURCE_DELETED, "ns/b", "u2", 30);
+    bookmark(31);
+    end_watch(RESOURCE_ENDED);
+    await_watch();
+    open_watch(LINK);
+    event(RESOURCE_ADDED, "ns/c", "u3", 29);
+    event(RESOURCE_DELETED, "ns/a", "u1", 30);
+    bookmark(30);
+    event(RESOURCE_DELETED, "ns/b", "u2", 30);
+    assert_true(resource_ready(bed.follow));
+    end_watch(RESOURCE_ENDED);
+    await_watch();
+    open_watch(LINK);
+    event(RESOURCE_ADDED, "ns/c", "u3", 29);
+    bookmark(30); /* it shows neither of them */
+    assert_int_equal(resource_state(bed.follow), RESOURCE_LISTING);
+}
+
+static void bookmark_between_deletions_is_no_debt(void **state)
+{
+    (void)state;
+    begin_audit();
+    end_process();
+    bed.has_leases = true;
+    assert_int_equal(start_process(), BELFRY_OK);
+    act();
+    while (resource_state(bed.follow) != RESOURCE_AUDITING || bed.watch.id == 0)
+        wait_ms(RESOURCE_TICK_MS);
+    open_watch(LINK);
+    listed(30, LINK); /* it lacks both */
+    assert_true(event(RESOURCE_DELETED, "ns/a", "u1", 30));
+    bookmark(30);
+    assert_int_equal(resource_state(bed.follow), RESOURCE_AUDITING);
+    assert_true(event(RESOURCE_DELETED, "ns/b", "u2", 30));
+    assert_int_equal(stats().audits, 1);
 }
 
 /* A cache may have lost a part of that version, so the overlap begins at another change. */
@@ -1326,6 +1409,7 @@ static void deletions_of_a_watch_that_ends_are_not_published(void **state)
     event(RESOURCE_DELETED, "ns/a", "u1", 30);
     event(RESOURCE_DELETED, "ns/b", "u2", 30);
     wait_ms(RESOURCE_TICK_MS);
+    wait_ms(RESOURCE_TURN_MS);
     assert_int_equal(head(), 30);
     assert_int_equal(stats().listings, 0);
 }
@@ -1346,6 +1430,7 @@ static void resource_whose_leases_are_not_known_is_listed_once(void **state)
     event(RESOURCE_DELETED, "ns/c", "u3", 50);
     event(RESOURCE_DELETED, "ns/d", "u4", 50);
     wait_ms(RESOURCE_TICK_MS);
+    wait_ms(RESOURCE_TURN_MS);
     assert_int_equal(head(), 50);
     assert_int_equal(resource_state(bed.follow), RESOURCE_LIVE);
 }
@@ -1431,6 +1516,27 @@ static void watch_leaves_a_connection_from_which_other_probes_strayed(void **sta
     resource_beat(&bed.pulse, 0, LINK)->n_astray = 2;
     wait_ms(RESOURCE_TICK_MS);
     assert_true(bed.watch.id != 0 && bed.watch.id != was);
+}
+
+/* A watch is a request, too: one that has just been accepted there is not left behind. */
+static void watch_that_opens_on_a_connection_shows_that_it_takes_requests(void **state)
+{
+    (void)state;
+    begin_live(1);
+    uint64_t was = bed.watch.id;
+    resource_beat(&bed.pulse, 0, LINK)->n_astray = 2; /* it was full for a moment */
+    while (bed.watch.id == was)
+        wait_ms(RESOURCE_TICK_MS);
+    await_watch();
+    open_watch(LINK);
+    item("ns/a", "u1", 10);
+    item("ns/b", "u2", 11);
+    listed(20, LINK);
+    was = bed.watch.id;
+    assert_true(resource_ready(bed.follow));
+    wait_ms(RESOURCE_TICK_MS);
+    assert_int_equal(bed.watch.id, was);
+    assert_true(resource_ready(bed.follow));
 }
 
 /* Events of another follower still come on it: they do not show that a request would. */
@@ -1882,11 +1988,16 @@ int main(void)
         cmocka_unit_test_teardown(watch_that_lasted_is_retried_at_once, teardown),
         cmocka_unit_test_teardown(answer_on_another_link_is_no_sign_of_life, teardown),
         cmocka_unit_test_teardown(deletions_of_one_version_are_one_change, teardown),
+        cmocka_unit_test_teardown(deletions_that_come_while_we_sleep_are_of_the_change, teardown),
+        cmocka_unit_test_teardown(deletion_that_was_not_taken_is_waited_for, teardown),
+        cmocka_unit_test_teardown(bookmark_between_deletions_of_one_version_is_no_other_past, teardown),
+        cmocka_unit_test_teardown(bookmark_between_deletions_is_no_debt, teardown),
         cmocka_unit_test_teardown(overlap_begins_at_a_change_that_is_alone_in_its_version, teardown),
         cmocka_unit_test_teardown(deletions_of_a_watch_that_ends_are_not_published, teardown),
         cmocka_unit_test_teardown(resource_whose_leases_are_not_known_is_listed_once, teardown),
         cmocka_unit_test_teardown(audit_is_paid_by_deletions_of_one_version, teardown),
         cmocka_unit_test_teardown(watch_leaves_such_a_connection_though_others_hear_on_it, teardown),
+        cmocka_unit_test_teardown(watch_that_opens_on_a_connection_shows_that_it_takes_requests, teardown),
         cmocka_unit_test_teardown(probes_that_fail_leave_others_their_turn, teardown),
         cmocka_unit_test_teardown(what_another_follower_hears_is_a_sign_of_life, teardown),
         cmocka_unit_test_teardown(events_and_bookmarks_are_a_sign_of_life_for_other_followers, teardown),

@@ -713,8 +713,7 @@ static enum belfry_err kube_watch_begin_state(struct kube_watch *watch, const st
     return kube_list_begin(watch->watches->opts.lists, &state_ask, &watch->list, status);
 }
 
-/* Finds the revision at which the watch begins. Errors: too many watches begin now, or BELFRY_ERR_COMPACTED: the past
- * of the version is gone; the answer is in *status. */
+/* Finds the revision at which the watch begins. Errors: too many watches begin now; the answer is in *status. */
 static enum belfry_err kube_watch_find_start(struct kube_watch *watch, const struct kube_ask *ask,
                                              struct kube_status *status)
 {
@@ -728,12 +727,9 @@ static enum belfry_err kube_watch_find_start(struct kube_watch *watch, const str
         err = fence_ask(watches->opts.fence, &ask->who, watch->key, on_watch_fence, watch, &watch->wait);
     } else if (ask->watch.read == KUBE_READ_ANY) {
         kube_watch_go_live(watch, worker_position(watches->worker));
-    } else if (worker_has_lost(watches->worker, ask->watch.rev)) {
-        kube_status_expired(status, ask->watch.rev, worker_position(watches->worker));
-        err = BELFRY_ERR_COMPACTED;
-    } else { /* the version of a list or an event: the client may have seen a part of that revision. An API server's
-                changes have a version each. */
-        watch->resumed = !ask->resource->is_verbatim;
+    } else { /* the version of a list or an event: the client may have seen a part of that revision. Of an API server's
+                changes only deletions share a version; history may begin behind the version of a list. */
+        watch->resumed = !ask->resource->is_verbatim || worker_has_parts(watches->worker, ask->watch.rev);
         kube_watch_go_live(watch, ask->watch.rev);
     }
     return err;
@@ -833,10 +829,9 @@ void kube_watch_open(struct kube_watches *watches, struct exchange *x, const str
     kube_watch_apply_regime(watch);
     if (ask->watch.state_first || ask->watch.read != KUBE_READ_LATEST)
         kube_watch_say_head(watch); /* otherwise when it is known where it begins */
-    enum belfry_err err = kube_watch_find_start(watch, ask, &status);
-    if (err == BELFRY_OK)
+    if (kube_watch_find_start(watch, ask, &status) == BELFRY_OK)
         return;
-    watches->stats.too_many += err != BELFRY_ERR_COMPACTED;
+    watches->stats.too_many++;
     kube_watch_end_with_error(watch, &status);
 }
 

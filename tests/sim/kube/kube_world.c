@@ -217,14 +217,18 @@ static bool has_more_of(const struct kube_call *call, int64_t rv)
            next->change.rv == rv;
 }
 
-/* What one version has deleted comes together. */
+/* What one version has deleted comes together, mostly. */
 static void deliver(struct kube_world *w, struct kube_call *call)
 {
     struct kube_message message = call->messages[call->first];
     uint64_t id = call->id;
+    bool ends_watch = message.kind == KUBE_END && call->kind == KUBE_WATCH;
     do
         deliver_one(w, call);
-    while (message.kind == KUBE_EVENT && call->id == id && has_more_of(call, message.change.rv) && !verdict_failed());
+    while (message.kind == KUBE_EVENT && call->id == id && has_more_of(call, message.change.rv) && !one_in(w, 4) &&
+           !verdict_failed());
+    if (ends_watch)
+        w->servers.cut_rv = 0;
 }
 
 static void count_paths(struct kube_world *w)
@@ -282,7 +286,12 @@ static void follower_step(struct kube_world *w)
     if (w->now_ms < w->paused_ms)
         return;
     pulse_step(w);
-    for (unsigned i = 0; i < 20 && !verdict_failed(); i++) {
+    bool is_late = one_in(w, 8) && w->now_ms >= resource_due(w->follow); /* time is looked at before the sockets are */
+    if (is_late) {
+        resource_tick(w->follow, w->now_ms);
+        follower_act(w);
+    }
+    for (unsigned i = 0; i < (is_late ? 200 : 20) && !verdict_failed(); i++) {
         struct kube_call *call = kube_servers_due(&w->servers, w->now_ms);
         if (call == NULL)
             break;
