@@ -114,6 +114,7 @@
     X(kube_waits_forever, "a silent server is waited for")                                                             \
     X(kube_listing_waits, "a list of our version is waited for, although no cache may ever have it")                   \
     X(kube_deletes_apart, "deletions of one version are published one by one")                                         \
+    X(kube_repeats_count, "deletions that a tier shows again are taken for new ones")                                  \
     X(kube_deletes_hasty, "deletions of one version are published before the sockets are read")                        \
     X(kube_stays_on_left_link, "a watch stays on a connection that takes no requests any more")                        \
     X(kube_older_unequal, "a cache that is behind us is used although it has other objects")                           \

@@ -273,7 +273,7 @@ bool worker_has_parts(const struct worker *worker, int64_t rev)
     evlog_enter(worker->opts.log, worker->opts.number, &view);
     uint64_t seq = evlog_find(&view, rev);
     const struct batch *batch = seq < view.next ? evlog_at(&view, seq) : NULL;
-    bool has_parts = batch != NULL && batch->rev == rev && (batch->n_events > 1 || batch->kind == BATCH_SLICE);
+    bool has_parts = batch != NULL && batch->rev == rev && (batch->n_events > 1 || batch->kind == BATCH_EXTENT);
     evlog_leave(worker->opts.log, worker->opts.number);
     return has_parts;
 }

@@ -601,6 +601,7 @@ static bool send_list(struct resource_follow *f, uint64_t now_ms, struct resourc
         assert(f->watch.at == REQUEST_NONE);
         f->list.at = REQUEST_NONE;
         f->is_initial = true;
+        f->from = 0;
         f->bond = (struct bond){0};
         send_watch(f, list_rv(f), now_ms, out);
         return true;
@@ -896,7 +897,8 @@ static bool publish_together(struct resource_follow *f, uint64_t now_ms)
 /* This process may not have run for a while: what has come meanwhile is read before it is late. */
 static void judge_together(struct resource_follow *f, uint64_t now_ms)
 {
-    if (resource_backlog_is_empty(&f->together) || f->is_held || now_ms < f->together_ms)
+    bool has_rest = f->is_held || !resource_backlog_is_empty(&f->backlog);
+    if (resource_backlog_is_empty(&f->together) || has_rest || now_ms < f->together_ms)
         return;
     if (f->is_together_due || BELFRY_MUTANT(kube_deletes_hasty)) {
         (void)publish_together(f, now_ms);
@@ -1029,6 +1031,8 @@ bool resource_on_event(struct resource_follow *follow, uint64_t id, enum resourc
     heard(f, f->link, now_ms);
     f->spoke_ms = now_ms;
     f->told = change == RESOURCE_DELETED ? object->rv : 0;
+    if (change == RESOURCE_DELETED && object->rv <= f->from && !BELFRY_MUTANT(kube_repeats_count))
+        return true; /* a tier shows all deletions of the version at which the watch begins; we have them */
     switch (f->state) {
     case RESOURCE_START:
         break;
@@ -1300,8 +1304,10 @@ void resource_on_initial_end(struct resource_follow *follow, uint64_t id, int64_
     if (!request_is(&f->watch, id))
         return;
     heard(f, f->link, now_ms);
-    if (f->is_initial && !f->is_copied)
-        listing_complete(f, rv, f->link, now_ms);
+    if (!f->is_initial || f->is_copied)
+        return;
+    f->from = rv;
+    listing_complete(f, rv, f->link, now_ms);
 }
 
 /* The server cannot send initial events: it is asked for a list. */
@@ -1618,7 +1624,7 @@ static uint64_t server_silence(const struct resource_follow *f, uint64_t now_ms)
  * One probe may stray because the connection is full. */
 static bool is_left_behind(const struct resource_follow *f, uint64_t now_ms)
 {
-    if (f->state != RESOURCE_LIVE || f->watch.at != REQUEST_OPEN)
+    if (f->state != RESOURCE_LIVE || !is_open_for(f, RESOURCE_PROBE_MS, now_ms))
         return false;
     if (resource_link_place(f->link) == 0)
         return now_ms - f->spoke_ms >= RESOURCE_MUTE_MS;
@@ -1693,7 +1699,7 @@ uint64_t resource_due(const struct resource_follow *follow)
     for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++)
         if (requests[i]->at == REQUEST_WANTED)
             due = belfry_min_time(due, requests[i]->due_ms);
-    if (!resource_backlog_is_empty(&f->together) && !f->is_held)
+    if (!resource_backlog_is_empty(&f->together) && resource_backlog_is_empty(&f->backlog) && !f->is_held)
         due = belfry_min_time(due, f->together_ms);
     if (fresh_facts(f).is_live)
         due = belfry_min_time(due, resource_freshness_due(&f->fresh));

@@ -1357,6 +1357,50 @@ static void bookmark_between_deletions_is_no_debt(void **state)
     assert_int_equal(stats().audits, 1);
 }
 
+/* A tier shows all deletions of the version at which a watch begins: its client may have seen a part of them. */
+static void deletions_that_a_tier_shows_again_are_no_news(void **state)
+{
+    (void)state;
+    begin_leased();
+    event(RESOURCE_DELETED, "ns/a", "u1", 30);
+    event(RESOURCE_DELETED, "ns/b", "u2", 30);
+    event(RESOURCE_ADDED, "ns/c", "u3", 31);
+    end_watch(RESOURCE_ENDED);
+    await_watch();
+    assert_int_equal(bed.watch.rv, 30);
+    open_watch(LINK);
+    event(RESOURCE_DELETED, "ns/a", "u1", 30);
+    event(RESOURCE_DELETED, "ns/b", "u2", 30);
+    event(RESOURCE_ADDED, "ns/c", "u3", 31);
+    assert_true(resource_ready(bed.follow));
+    assert_int_equal(stats().listings, 0);
+}
+
+/* Likewise where an audit's watch begins at our head. */
+static void deletions_that_a_tier_shows_again_do_not_disturb_an_audit(void **state)
+{
+    (void)state;
+    begin_leased();
+    event(RESOURCE_DELETED, "ns/a", "u1", 30);
+    event(RESOURCE_DELETED, "ns/b", "u2", 30);
+    bed.now += RESOURCE_TOGETHER_MS;
+    resource_tick(bed.follow, bed.now);
+    wait_ms(RESOURCE_TURN_MS);
+    assert_int_equal(head(), 30);
+    end_watch(RESOURCE_ENDED);
+    await_watch();
+    assert_int_equal(resource_state(bed.follow), RESOURCE_AUDITING);
+    assert_int_equal(bed.watch.rv, 30);
+    open_watch(LINK);
+    assert_true(event(RESOURCE_DELETED, "ns/a", "u1", 30));
+    assert_true(event(RESOURCE_DELETED, "ns/b", "u2", 30));
+    listed(30, LINK);
+    assert_true(resource_ready(bed.follow));
+    event(RESOURCE_ADDED, "ns/c", "u3", 31);
+    assert_int_equal(head(), 31);
+    assert_int_equal(stats().listings, 0);
+}
+
 /* A cache may have lost a part of that version, so the overlap begins at another change. */
 static void overlap_begins_at_a_change_that_is_alone_in_its_version(void **state)
 {
@@ -1514,6 +1558,9 @@ static void watch_leaves_a_connection_from_which_other_probes_strayed(void **sta
     begin_live(1);
     uint64_t was = bed.watch.id;
     resource_beat(&bed.pulse, 0, LINK)->n_astray = 2;
+    while (bed.now < 1000 + RESOURCE_PROBE_MS - RESOURCE_TICK_MS)
+        wait_ms(RESOURCE_TICK_MS);
+    assert_int_equal(bed.watch.id, was); /* it has only just been accepted */
     wait_ms(RESOURCE_TICK_MS);
     assert_true(bed.watch.id != 0 && bed.watch.id != was);
 }
@@ -1989,6 +2036,8 @@ int main(void)
         cmocka_unit_test_teardown(answer_on_another_link_is_no_sign_of_life, teardown),
         cmocka_unit_test_teardown(deletions_of_one_version_are_one_change, teardown),
         cmocka_unit_test_teardown(deletions_that_come_while_we_sleep_are_of_the_change, teardown),
+        cmocka_unit_test_teardown(deletions_that_a_tier_shows_again_are_no_news, teardown),
+        cmocka_unit_test_teardown(deletions_that_a_tier_shows_again_do_not_disturb_an_audit, teardown),
         cmocka_unit_test_teardown(deletion_that_was_not_taken_is_waited_for, teardown),
         cmocka_unit_test_teardown(bookmark_between_deletions_of_one_version_is_no_other_past, teardown),
         cmocka_unit_test_teardown(bookmark_between_deletions_is_no_debt, teardown),

@@ -1965,6 +1965,14 @@ static void a_watch_of_an_api_server_s_objects_begins_with_deletions_of_its_vers
     struct fakeexchange *from = get(&bed, "/api/v1/pods?watch=1&resourceVersion=12");
     run(&bed);
     assert_body(from, POD_LINE("DELETED", "12", "red") POD_LINE("DELETED", "12", "red"));
+    struct fakeexchange *ahead =
+        get(&bed, "/api/v1/pods?watch=1&resourceVersion=13"); /* another tier has shown a part */
+    run(&bed);
+    const struct widget_event later[] = {{"prod/c", NULL, POD("7", "red"), false},
+                                         {"prod/d", NULL, POD("8", "red"), false}};
+    change_several(&bed, later, 2);
+    run(&bed);
+    assert_body(ahead, POD_LINE("DELETED", "13", "red") POD_LINE("DELETED", "13", "red"));
     bed_close(&bed);
 }
 
@@ -2002,8 +2010,9 @@ static void a_bookmark_is_never_behind_its_watch(void **state)
     assert_says(here, "BOOKMARK");
     assert_silent(ahead);
     put_pod(&bed, POD("11", "red"), NULL);
-    put_pod(&bed, POD("12", "red"), POD("11", "red"));
+    pass(&bed, 3 * KUBE_BOOKMARK_MS);
     assert_silent(ahead);
+    put_pod(&bed, POD("12", "red"), POD("11", "red"));
     pass(&bed, 3 * KUBE_BOOKMARK_MS);
     assert_says(ahead, "{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{"
                        "\"resourceVersion\":\"12\"}}}\n");

@@ -135,12 +135,23 @@ static bool initial_begin(struct kube_servers *s, struct kube_call *call, struct
     return true;
 }
 
+/* How many changes the version has. */
+static size_t changes_of(const struct kube_past *past, int64_t rv)
+{
+    const struct kube_change *first = kube_past_after(past, rv - 1), *end = past->changes + past->n;
+    size_t n = 0;
+    while (first != NULL && first + n < end && first[n].rv == rv)
+        n++;
+    return n;
+}
+
 static void watch_begin(struct kube_servers *s, struct kube_call *call, struct kube_server *server, uint64_t now_ms)
 {
     call_push(s, call, (struct kube_message){.kind = KUBE_OPENED, .link = call->link}, now_ms);
-    if (call->at < cache_oldest(s, server)) {
+    if (call->at < cache_oldest(s, server))
         call_end(s, call, RESOURCE_EXPIRED, now_ms);
-    }
+    else if (s->is_tier && changes_of(&s->history->pasts[server->past], call->at) > 1)
+        call->at--; /* the client may have seen a part of them */
 }
 
 static void watch_step(struct kube_servers *s, struct kube_call *call, struct kube_server *server, uint64_t now_ms)
@@ -389,6 +400,7 @@ void kube_servers_init(struct kube_servers *s, struct kube_history *history, str
     s->is_balanced = n > 1 && below(s, 3) == 0;
     s->is_http1 = below(s, 8) == 0;
     s->is_slow = !s->is_http1 && (rng->state & 7) == 0; /* over HTTP/1.1 such a list proves nothing */
+    s->is_tier = (rng->state & 48) == 0;
     COVER_BY(kube_slow, s->is_slow);
     COVER_BY(kube_http1, s->is_http1);
     COVER_BY(kube_balanced, s->is_balanced);

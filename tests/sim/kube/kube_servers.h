@@ -90,6 +90,7 @@ struct kube_servers {
     bool is_http1;    /* a connection has one request at a time; its number is even */
     bool is_balanced; /* the client sees one address for all of them */
     bool is_silent;   /* watches send no bookmarks */
+    bool is_tier;     /* they are tiers: a watch begins with all deletions of its version, if those are several */
     bool is_slow;     /* the end of a list may be seconds behind its first object */
     struct kube_link links[KUBE_LINKS];
     uint64_t numbers; /* of links, given so far */
