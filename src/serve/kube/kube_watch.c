@@ -728,7 +728,7 @@ static enum belfry_err kube_watch_find_start(struct kube_watch *watch, const str
     } else if (ask->watch.read == KUBE_READ_ANY) {
         kube_watch_go_live(watch, worker_position(watches->worker));
     } else { /* the version of a list or an event: the client may have seen a part of that revision. Of an API server's
-                changes only deletions share a version, and ours may come yet; history may begin behind a list's version. */
+                changes only deletions share a version, and ours may come yet; history may begin behind a list's. */
         watch->resumed = !ask->resource->is_verbatim || ask->watch.rev > worker_position(watches->worker) ||
                          worker_has_parts(watches->worker, ask->watch.rev);
         kube_watch_go_live(watch, ask->watch.rev);

@@ -193,6 +193,8 @@ static void list_step(struct kube_servers *s, struct kube_call *call, const stru
         call_end(s, call, RESOURCE_FAILED, now_ms);
         return;
     }
+    if (call->at == 0 && at < s->head)
+        s->lost |= UINT32_C(1) << call->server; /* it is behind the client, and was asked how far */
     kube_past_state(&s->history->pasts[past], at, &state);
     push_state(s, call, KUBE_ITEM, &state, now_ms);
     uint64_t slow_ms = s->is_slow && below(s, 2) == 0 ? below(s, SLOW_LIST_MS) : 0;
