@@ -387,6 +387,8 @@ static void fault(struct kube_world *w)
         COVER(kube_server_restarted);
         break;
     case 2:
+        if (one_in(w, 2)) /* the others go on to answer */
+            server = &w->servers.servers[kube_servers_watched(&w->servers, resource_server(w->follow))];
         server->stopped_ms = w->now_ms + below(w, one_in(w, 3) ? 20000 : 2000);
         COVER(kube_server_stopped);
         break;
