@@ -45,7 +45,7 @@ FUNCTIONS = {  # name: result, arguments
 
 
 def load(functions):
-    lib = ctypes.CDLL("libbelfry.so.0.2")
+    lib = ctypes.CDLL("libbelfry.so.0.3")
     for name, (result, *arguments) in functions.items():
         getattr(lib, name).restype, getattr(lib, name).argtypes = result, arguments
     return lib

@@ -431,7 +431,7 @@ BELFRY_API void belfry_txn_get_with(struct belfry_txn *txn, enum belfry_branch b
 BELFRY_API int belfry_txn_commit(struct belfry *b, const struct belfry_txn *txn, const struct belfry_opts *opts,
                                  belfry_reply_fn fn, void *user, struct belfry_call **out);
 
-/* The library's version, such as "0.2.0". Thread: any. */
+/* The library's version, such as "0.3.0". Thread: any. */
 BELFRY_API const char *belfry_version(void);
 
 #ifdef __cplusplus
