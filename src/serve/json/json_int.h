@@ -12,9 +12,8 @@
 
 #include "base/bytes.h"
 
-/* Reads a number of JSON's at the beginning of `text`. As Go's decoder does with numbers in strings, it looks no
- * further than where the number clearly ends; but a space at the end of `text` is an error. False: it is none, or not a
- * whole one, or its amount needs more than 64 bits. */
+/* Reads `text`, which is one number of JSON's and nothing else. False: it is none, or not a whole one, or its amount
+ * needs more than 64 bits. */
 bool json_int_read(struct belfry_bytes text, bool *out_negative, uint64_t *out_amount);
 
 #endif
