@@ -91,7 +91,8 @@ static void look_at_standing(struct etcd_parts *t)
         [DRIVER_NOT_READY] = READS_NOT_READY, [DRIVER_READY] = READS_READY, [DRIVER_STALE] = READS_STALE};
     /* Watches are served from the log, but reads need the replica, which does not move while the disk is full. */
     bool relays = view.disk_trouble && view.how == DRIVER_READY;
-    reads_stand(t->reads, relays ? READS_NOT_READY : reads_as[view.how], &view.identity);
+    struct range_upstream upstream = {.identity = view.identity, .keys_only = view.keys_only};
+    reads_stand(t->reads, relays ? READS_NOT_READY : reads_as[view.how], &upstream);
     watch_stand(t->watch, as[view.how], view.reason);
     if (t->kube != NULL)
         kube_stand(t->kube, view.how == DRIVER_READY, view.reason);

@@ -23,7 +23,7 @@ void standing_fini(struct standing *standing)
 static bool standing_same(const struct standing_view *a, const struct standing_view *b)
 {
     return a->how == b->how && a->barred == b->barred && a->given_up == b->given_up &&
-           a->disk_trouble == b->disk_trouble && a->past == b->past &&
+           a->disk_trouble == b->disk_trouble && a->past == b->past && a->keys_only == b->keys_only &&
            a->identity.cluster_id == b->identity.cluster_id && a->identity.member_id == b->identity.member_id &&
            a->identity.raft_term == b->identity.raft_term && strcmp(a->reason, b->reason) == 0 &&
            strcmp(a->version, b->version) == 0;
@@ -34,6 +34,7 @@ bool standing_set(struct standing *standing, const struct driver_status *status)
     struct standing_view view = {
         .how = status->standing,
         .past = status->past,
+        .keys_only = status->keys_only,
         .barred = status->barred,
         .given_up = status->given_up,
         .disk_trouble = status->disk_trouble,

@@ -24,6 +24,7 @@ struct standing_view {
     char version[32];
     uint64_t past;
     struct response_identity identity;
+    enum etcd_keys_only keys_only;
     uint64_t barred; /* as in driver_status, as the next two */
     bool given_up, disk_trouble;
 };

@@ -141,6 +141,9 @@ static void above_ask(struct above *above, struct belfry_carrier *conn, uint64_t
 /* A connection that is refused its stream lasts for a moment only: the question goes out as soon as there is one. */
 void above_pump(struct above *above, const struct above_place *place, uint64_t now_ms)
 {
+    const char *version;
+    if (belfry_stream_version(above->stream, &version))
+        about_copy(above->version, sizeof(above->version), belfry_bytes_str(version));
     above_note_place(above, place, now_ms);
     bool due = now_ms >= above->due_ms, soon = !above_follows(above) && now_ms >= above->asked_ms + ASK_EVERY_MS;
     if (!due && !soon)
@@ -166,6 +169,15 @@ bool above_answers_unserved(const struct above *above)
     return above->unserved_ms != 0 && belfry_clock_ms() < above->unserved_ms + ANSWERS_MS;
 }
 
+const char *above_etcd_version(const struct above *above)
+{
+    if (above->kind != ABOVE_TIER)
+        return above->version;
+    const struct about *them = &above->them;
+    const struct about_level *top = them->n_above > 0 ? &them->above[them->n_above - 1] : NULL;
+    return top == NULL || about_is_tier(top) ? "" : top->version;
+}
+
 static void above_describe_hop(const struct above *above, struct about_level *self)
 {
     uint64_t hop_ns, error_ns, trip_ns = hop_trip(&above->hop, belfry_clock_ns());
@@ -181,14 +193,13 @@ static void above_describe_hop(const struct above *above, struct about_level *se
 
 void above_describe(const struct above *above, int64_t shown, struct about *out)
 {
-    const char *endpoint = belfry_stream_endpoint(above->stream), *version;
+    const char *endpoint = belfry_stream_endpoint(above->stream);
     uint64_t age_ms = belfry_clock_ms() - above->known_ms;
     above_describe_hop(above, &out->self);
     if (above->kind == ABOVE_ETCD) {
         struct about_level *etcd = &out->above[out->n_above++];
         *etcd = (struct about_level){.name = "etcd", .revision = shown, .silent_ms = BELFRY_NEVER};
-        if (belfry_stream_version(above->stream, &version))
-            about_copy(etcd->version, sizeof(etcd->version), belfry_bytes_str(version));
+        about_copy(etcd->version, sizeof(etcd->version), belfry_bytes_str(above->version));
     }
     if (above->kind == ABOVE_TIER) {
         out->above[out->n_above++] = above->them.self;

@@ -40,9 +40,10 @@ struct above {
     void *user;
     /* what is known */
     enum above_kind kind;
-    uint64_t known_ms;    /* when the server last answered */
-    uint64_t unserved_ms; /* when one last answered that serves no stream; 0: none since one did */
-    struct about them;    /* TIER: its answer */
+    uint64_t known_ms;           /* when the server last answered */
+    uint64_t unserved_ms;        /* when one last answered that serves no stream; 0: none since one did */
+    struct about them;           /* TIER: its answer */
+    char version[ABOUT_VERSION]; /* of the last server that has told one or refused to: "" then, and before */
     struct hop hop;
     struct stamps stamps; /* ours */
     /* what the measurements are of */
@@ -74,6 +75,9 @@ void above_stamp(struct above *above, int64_t head);
 
 /* Does a server answer, and serve no stream? */
 bool above_answers_unserved(const struct above *above);
+
+/* The version of the etcd at the top, which may be a moment old; "": it is not known. */
+const char *above_etcd_version(const struct above *above);
 
 /* Adds to `out` what is known: the hop of out->self, and the levels above it. `shown`: upstream's highest revision. */
 void above_describe(const struct above *above, int64_t shown, struct about *out);

@@ -113,6 +113,7 @@ struct driver {
     uint64_t told_barred;
     bool told_trouble; /* with the disk */
     char told_reason[256], told_version[32];
+    enum etcd_keys_only told_keys_only;
     /* how it stands */
     enum driver_standing standing;
     bool been_ready; /* since the start */
@@ -639,7 +640,7 @@ static enum driver_trouble driver_describe_line(const struct driver *driver, cha
     return trouble;
 }
 
-/* Notes the reason and the version that workers show; true: they have changed. */
+/* Notes the reason and the version that workers show, and what follows from that of etcd; true: they have changed. */
 static bool driver_words_moved(struct driver *driver)
 {
     char reason[sizeof(driver->told_reason)] = "";
@@ -648,8 +649,11 @@ static bool driver_words_moved(struct driver *driver)
         driver_describe_line(driver, reason, sizeof(reason));
     if (!belfry_stream_version(driver->live, &version))
         version = "";
-    if (strcmp(reason, driver->told_reason) == 0 && strcmp(version, driver->told_version) == 0)
+    enum etcd_keys_only keys_only = etcd_version_keys_only(above_etcd_version(&driver->above));
+    if (strcmp(reason, driver->told_reason) == 0 && strcmp(version, driver->told_version) == 0 &&
+        keys_only == driver->told_keys_only)
         return false;
+    driver->told_keys_only = keys_only;
     memcpy(driver->told_reason, reason, sizeof(reason));
     snprintf(driver->told_version, sizeof(driver->told_version), "%s", version);
     return true;
@@ -677,6 +681,7 @@ void driver_status(const struct driver *driver, struct driver_status *out)
         .identity = {.cluster_id = meta.cluster_id, .member_id = meta.member_id, .raft_term = term_now(driver->term)},
         .loss = driver->said.loss,
         .disk_trouble = ingest_in_trouble(driver->ingest),
+        .keys_only = driver->told_keys_only,
         .given_up = driver->circle.given_up[0] != '\0',
         .barred = driver_barred(driver),
         .backfills = driver->backfills,

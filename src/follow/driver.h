@@ -37,6 +37,7 @@
 #include "follow/follow_log.h"
 #include "follow/readpoint.h"
 #include "follow/upstream.h"
+#include "judge/etcd_version.h"
 #include "net/endpoint.h"
 #include "net/tls.h"
 
@@ -123,6 +124,7 @@ struct driver_status {
     struct belfry_wire_header identity;  /* cluster, member, term of the past's store */
     char endpoint[BELFRY_ENDPOINT_TEXT]; /* of the live stream; "" while there is none */
     char version[32];                    /* of its server; "" while unknown */
+    enum etcd_keys_only keys_only;       /* how the etcd at the top answers them */
     struct follow_loss loss;             /* the last one; at_ms is by belfry_clock_ms() */
     bool disk_trouble;
     char disk_why[256];        /* "" without trouble */

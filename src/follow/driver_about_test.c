@@ -196,6 +196,29 @@ static void what_was_so_before_we_connected_is_no_circle(void **state)
     drive_until(bed.status.given_up);
 }
 
+/* How many tiers may be above: the version that counts is that of the etcd at the top. */
+static void keys_only_follows_the_version_of_the_etcd_at_the_top(void **state)
+{
+    (void)state;
+    make_members(1);
+    bed.theirs.version = "3.6.14";
+    start_all();
+    drive_live();
+    drive_until(bed.status.keys_only == ETCD_KEYS_ONLY_LEASED);
+    fake_drop(bed.fakes[0], true);
+    drive_until(bed.status.endpoint[0] == '\0' && bed.status.version[0] == '\0');
+    assert_int_equal(bed.status.keys_only, ETCD_KEYS_ONLY_LEASED); /* what was true a moment ago */
+    bed.theirs.version = "3.7.1";
+    fake_listen(bed.fakes[0]);
+    drive_until(bed.status.keys_only == ETCD_KEYS_ONLY_BARE);
+    fake_drop(bed.fakes[0], false);
+    tell_above(0, "up", (const char *const[]){"mid", "etcd", NULL}, 0);
+    drive_until(bed.status.keys_only == ETCD_KEYS_ONLY_LEASED); /* that one is 3.5.16 */
+    assert_string_equal(bed.status.version, "3.7.1");           /* of whatever member it asked for its status */
+    tell_above(0, "up", (const char *const[]){"mid", NULL}, 0);
+    drive_until(bed.status.keys_only == ETCD_KEYS_ONLY_UNKNOWN);
+}
+
 static void ninth_in_a_row_gives_up_without_a_request_going_all_the_way(void **state)
 {
     (void)state;
@@ -383,6 +406,7 @@ int main(void)
         T(endpoint_that_is_listed_twice_is_barred_twice),
         T(tier_may_be_called_etcd),
         T(what_was_so_before_we_connected_is_no_circle),
+        T(keys_only_follows_the_version_of_the_etcd_at_the_top),
         T(ninth_in_a_row_gives_up_without_a_request_going_all_the_way),
         T(reason_is_one_line_whatever_upstream_says),
         T(what_was_missed_is_no_measure_of_the_hop),

@@ -3,6 +3,7 @@
 
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 struct version {
     unsigned major, minor, patch;
@@ -65,4 +66,16 @@ bool etcd_version_upgrade(const char *version, char out[ETCD_VERSION_TEXT])
         patch = bugs[i].fixed[line] > patch ? bugs[i].fixed[line] : patch;
     snprintf(out, ETCD_VERSION_TEXT, "3.%u.%u", line + 4, patch);
     return true;
+}
+
+enum etcd_keys_only etcd_version_keys_only(const char *version)
+{
+    struct version v;
+    if (!version_read(version, &v))
+        return ETCD_KEYS_ONLY_UNKNOWN;
+    if (v.major != 3 || v.minor != 7)
+        return v.major > 3 || (v.major == 3 && v.minor > 7) ? ETCD_KEYS_ONLY_BARE : ETCD_KEYS_ONLY_LEASED;
+    /* The main branch was called 3.7.0-alpha.0 and 3.7.0-beta.0 before that change and after. */
+    bool is_main = v.early && v.patch == 0 && strstr(version, "-rc") == NULL;
+    return is_main ? ETCD_KEYS_ONLY_UNKNOWN : ETCD_KEYS_ONLY_BARE;
 }

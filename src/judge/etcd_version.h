@@ -1,6 +1,7 @@
 /* src/judge/etcd_version.h
  *
- * etcd_version: what is known against the watch of a version of etcd (docs/spec/etcd-watch.md 3.8).
+ * etcd_version: what depends on the version of etcd: what is known against its watch (docs/spec/etcd-watch.md 3.8), and
+ * how it answers where later versions answer otherwise.
  *
  * Thread: any. Pure.
  */
@@ -23,5 +24,14 @@ enum etcd_version etcd_version_judge(const char *version, bool whole_scope, cons
  * mended have none: the result is that of 3.4. False: the text is no version, or of a later line. */
 #define ETCD_VERSION_TEXT 24
 bool etcd_version_upgrade(const char *version, char out[ETCD_VERSION_TEXT]);
+
+/* Does a Range with keys_only tell the leases of its keys? Since 3.7.0-rc.0 etcd answers it from its index, which has
+ * none, unless the Range is sorted by value. Everything else in a row is the same. */
+enum etcd_keys_only {
+    ETCD_KEYS_ONLY_UNKNOWN, /* the text is no version, or of a build of which that is not known */
+    ETCD_KEYS_ONLY_LEASED,
+    ETCD_KEYS_ONLY_BARE
+};
+enum etcd_keys_only etcd_version_keys_only(const char *version);
 
 #endif

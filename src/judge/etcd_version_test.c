@@ -64,11 +64,31 @@ static void an_upgrade_stays_in_its_line_and_is_good(void **state)
     assert_false(etcd_version_upgrade("3.7.0", to));
 }
 
+static void keys_only_tells_leases_up_to_the_candidates_of_3_7(void **state)
+{
+    static const struct {
+        const char *version;
+        enum etcd_keys_only is;
+    } rows[] = {{"3.3.27", ETCD_KEYS_ONLY_LEASED},         {"3.5.16", ETCD_KEYS_ONLY_LEASED},
+                {"3.6.0-rc.4", ETCD_KEYS_ONLY_LEASED},     {"3.6.14", ETCD_KEYS_ONLY_LEASED},
+                {"3.7.0-alpha.0", ETCD_KEYS_ONLY_UNKNOWN}, {"3.7.0-beta.0", ETCD_KEYS_ONLY_UNKNOWN},
+                {"3.7.0-rc.0", ETCD_KEYS_ONLY_BARE},       {"3.7.0", ETCD_KEYS_ONLY_BARE},
+                {"3.7.0+build", ETCD_KEYS_ONLY_BARE},      {"3.7.1", ETCD_KEYS_ONLY_BARE},
+                {"3.8.0-alpha.0", ETCD_KEYS_ONLY_BARE},    {"4.0.0", ETCD_KEYS_ONLY_BARE},
+                {"2.3.8", ETCD_KEYS_ONLY_LEASED},          {"", ETCD_KEYS_ONLY_UNKNOWN},
+                {"kine", ETCD_KEYS_ONLY_UNKNOWN},          {"belfryd/0.3.0", ETCD_KEYS_ONLY_UNKNOWN}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (etcd_version_keys_only(rows[i].version) != rows[i].is)
+            fail_msg("%s", rows[i].version);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(versions_are_judged_by_what_is_known_against_them),
         cmocka_unit_test(an_upgrade_stays_in_its_line_and_is_good),
+        cmocka_unit_test(keys_only_tells_leases_up_to_the_candidates_of_3_7),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

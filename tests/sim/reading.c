@@ -209,7 +209,7 @@ void reading_drop(struct reading *reading, const struct link *link)
 
 void reading_stand(struct reading *reading, enum reads_standing standing, const struct response_identity *identity)
 {
-    reads_stand(reading->reads, standing, identity);
+    reads_stand(reading->reads, standing, &(struct range_upstream){.identity = *identity});
 }
 
 void reading_see_past(struct reading *reading, uint64_t past, uint64_t rewritten)

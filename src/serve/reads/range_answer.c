@@ -64,7 +64,7 @@ static size_t rows_to_read(const struct belfry_wire_range_request *request)
 static enum belfry_err write_row(const struct gathering *gathering, struct belfry_bytes kv)
 {
     struct range_row row;
-    enum belfry_err err = range_row_init(&row, kv, gathering->request->keys_only);
+    enum belfry_err err = range_row_init(&row, kv, gathering->request, gathering->source->keys_only);
     if (err != BELFRY_OK)
         return err;
     if (belfry_buf_len(gathering->out) - gathering->begin + row.len > gathering->source->bytes)
@@ -253,10 +253,9 @@ static void complete(struct belfry_buf *out, const struct store_page *page, cons
 }
 
 enum belfry_err range_answer(struct store *store, const struct belfry_wire_range_request *request,
-                             const struct response_identity *identity, struct belfry_buf *out,
-                             struct range_answer *answer)
+                             const struct range_upstream *upstream, struct belfry_buf *out, struct range_answer *answer)
 {
-    struct range_source source = RANGE_SOURCE(store);
+    struct range_source source = RANGE_SOURCE(store, upstream->keys_only);
     struct store_page page = {.count = 0};
     uint8_t *room;
     enum belfry_err err = belfry_buf_reserve(out, HEAD, &room);
@@ -268,7 +267,7 @@ enum belfry_err range_answer(struct store *store, const struct belfry_wire_range
     belfry_buf_grown(out, HEAD);
     err = range_answer_rest(&source, request, out, &page);
     if (err == BELFRY_OK)
-        complete(out, &page, identity);
+        complete(out, &page, &upstream->identity);
     else
         belfry_buf_clear(out);
     *answer = (struct range_answer){.revision = page.meta.revision, .past = page.meta.past};

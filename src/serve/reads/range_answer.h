@@ -16,11 +16,18 @@
 #include "base/buf.h"
 #include "core/response.h"
 #include "core/store.h"
+#include "judge/etcd_version.h"
 #include "wire/scan.h"
 
 #define RANGE_ANSWER_PIECE (64 * 1024)   /* the most of a Range that is answered in one piece: more is read in slices */
 #define RANGE_ANSWER_BYTES (1024 * 1024) /* the most that is kept to be sorted, or answered to a Txn */
 #define RANGE_ANSWER_WALK  10000 /* rows, of history or passed over by a filter, that are looked at for one answer */
+
+/* The etcd in whose place it is answered. */
+struct range_upstream {
+    struct response_identity identity; /* of headers */
+    enum etcd_keys_only keys_only;
+};
 
 /* May the store answer it as etcd would? False: it has no key, an order that is none, or something odd. */
 bool range_answer_knows(const struct belfry_wire_range_request *request);
@@ -32,10 +39,12 @@ struct range_source {
     size_t bytes;            /* of rows that are written, or kept to be sorted */
     size_t walk;             /* rows that are looked at and not written */
     size_t older_walk;       /* of history, on the way to one Range's revision */
+    enum etcd_keys_only keys_only;
 };
-#define RANGE_SOURCE(store_)                                                                                           \
+#define RANGE_SOURCE(store_, keys_only_)                                                                               \
     {                                                                                                                  \
-        .store = (store_), .bytes = RANGE_ANSWER_BYTES, .walk = RANGE_ANSWER_WALK, .older_walk = RANGE_ANSWER_WALK     \
+        .store = (store_), .bytes = RANGE_ANSWER_BYTES, .walk = RANGE_ANSWER_WALK, .older_walk = RANGE_ANSWER_WALK,    \
+        .keys_only = (keys_only_)                                                                                      \
     }
 
 /* Appends a RangeResponse without its header to `out`, and takes from `source` what was used. *page says what the
@@ -50,13 +59,13 @@ struct range_answer {
 };
 
 /* Appends the response, a whole RangeResponse behind gRPC's prefix, to `out`, which is empty. The header's revision is
- * the store's; `identity` says the rest of it.
+ * the store's; `upstream` says the rest of it.
  * Errors: BELFRY_ERR_AGAIN (the request's revision is above the store's), BELFRY_ERR_COMPACTED (below the window, or
- * too far from what is there), BELFRY_ERR_TOO_LARGE (RANGE_ANSWER_PIECE, _BYTES or _WALK), BELFRY_ERR_IO,
- * BELFRY_ERR_NOMEM.
+ * too far from what is there), BELFRY_ERR_TOO_LARGE (RANGE_ANSWER_PIECE, _BYTES or _WALK), BELFRY_ERR_UNSUPPORTED (how
+ * upstream would answer is not known), BELFRY_ERR_IO, BELFRY_ERR_NOMEM.
  * After an error `out` is empty. */
 BELFRY_NODISCARD enum belfry_err range_answer(struct store *store, const struct belfry_wire_range_request *request,
-                                              const struct response_identity *identity, struct belfry_buf *out,
+                                              const struct range_upstream *upstream, struct belfry_buf *out,
                                               struct range_answer *answer);
 
 #endif

@@ -23,7 +23,7 @@
 #define REVISIONS 300
 #define REQUESTS  4000
 
-static const struct response_identity identity = {.cluster_id = 7, .member_id = 8, .raft_term = 9};
+static struct range_upstream upstream = {.identity = {.cluster_id = 7, .member_id = 8, .raft_term = 9}};
 
 struct row {
     bool is_there;
@@ -182,7 +182,8 @@ static size_t right_answer(const struct belfry_wire_range_request *r, uint8_t *t
         kvs[i].create_revision = rows[i]->create_rev;
         kvs[i].mod_revision = rows[i]->mod_rev;
         kvs[i].version = rows[i]->version;
-        kvs[i].lease = rows[i]->lease;
+        bool is_bare = r->keys_only && r->sort_target != BELFRY_SORT_VALUE;
+        kvs[i].lease = is_bare && upstream.keys_only == ETCD_KEYS_ONLY_BARE ? 0 : rows[i]->lease;
         list[i] = &kvs[i];
     }
     response.header = &header;
@@ -198,7 +199,7 @@ static void expect_right(const struct belfry_wire_range_request *request)
     struct belfry_buf out;
     struct range_answer answer;
     belfry_buf_init(&out);
-    assert_int_equal(range_answer(store, request, &identity, &out, &answer), BELFRY_OK);
+    assert_int_equal(range_answer(store, request, &upstream, &out, &answer), BELFRY_OK);
     assert_int_equal(answer.revision, head);
     assert_int_equal(answer.past, 1);
     size_t len = right_answer(request, right);
@@ -243,7 +244,50 @@ static void every_request_is_answered_as_a_plain_array_does(void **state)
         change(&rng);
     for (size_t i = 0; i < REQUESTS; i++) {
         struct belfry_wire_range_request request = draw(&rng);
+        upstream.keys_only = belfry_rng_below(&rng, 2) == 0 ? ETCD_KEYS_ONLY_LEASED : ETCD_KEYS_ONLY_BARE;
         expect_right(&request);
+    }
+}
+
+/* Without the version of etcd an answer is given only if it is the same for all of them. */
+static void a_lease_that_etcd_may_not_tell_is_no_answer(void **state)
+{
+    static const struct {
+        size_t key; /* 1 has a lease, 0 has none */
+        bool keys_only;
+        int32_t order, target;
+        enum belfry_err err;
+    } rows[] = {
+        {0, true, BELFRY_SORT_NONE, BELFRY_SORT_KEY, BELFRY_OK},
+        {1, false, BELFRY_SORT_NONE, BELFRY_SORT_KEY, BELFRY_OK},
+        {1, true, BELFRY_SORT_NONE, BELFRY_SORT_VALUE, BELFRY_OK}, /* whatever the order is */
+        {1, true, BELFRY_SORT_DESCEND, BELFRY_SORT_VALUE, BELFRY_OK},
+        {1, true, BELFRY_SORT_NONE, BELFRY_SORT_KEY, BELFRY_ERR_UNSUPPORTED},
+        {1, true, BELFRY_SORT_DESCEND, BELFRY_SORT_MOD, BELFRY_ERR_UNSUPPORTED},
+    };
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        memcpy(history[head + 1], history[head], sizeof(history[head]));
+        head++;
+        history[head][i] = (struct row){
+            .is_there = true, .create_rev = head, .mod_rev = head, .version = 1, .lease = (int64_t)i, .value = "v"};
+        snprintf(history[head][i].key, sizeof(history[head][i].key), "k%02zu", i);
+        write_row(&history[head][i], false);
+    }
+    upstream.keys_only = ETCD_KEYS_ONLY_UNKNOWN;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct belfry_wire_range_request request = {.key = belfry_bytes_str(rows[i].key == 0 ? "k00" : "k01"),
+                                                    .keys_only = rows[i].keys_only,
+                                                    .sort_order = rows[i].order,
+                                                    .sort_target = rows[i].target};
+        struct belfry_buf out;
+        struct range_answer answer;
+        belfry_buf_init(&out);
+        assert_int_equal(range_answer(store, &request, &upstream, &out, &answer), rows[i].err);
+        assert_int_equal(belfry_buf_len(&out) > 0, rows[i].err == BELFRY_OK);
+        belfry_buf_fini(&out);
+        if (rows[i].err == BELFRY_OK)
+            expect_right(&request);
     }
 }
 
@@ -253,7 +297,7 @@ static enum belfry_err try_at(int64_t revision)
     struct belfry_buf out;
     struct range_answer answer;
     belfry_buf_init(&out);
-    enum belfry_err err = range_answer(store, &request, &identity, &out, &answer);
+    enum belfry_err err = range_answer(store, &request, &upstream, &out, &answer);
     assert_int_equal(belfry_buf_len(&out) > 0, err == BELFRY_OK);
     belfry_buf_fini(&out);
     return err;
@@ -298,12 +342,12 @@ static enum belfry_err scenario(void)
     struct belfry_buf out;
     struct range_answer answer;
     belfry_buf_init(&out);
-    enum belfry_err err = range_answer(store, &request, &identity, &out, &answer);
+    enum belfry_err err = range_answer(store, &request, &upstream, &out, &answer);
     if (err == BELFRY_OK) {
         belfry_buf_clear(&out);
         request.sort_target = BELFRY_SORT_KEY;
         request.range_end.len = 0;
-        err = range_answer(store, &request, &identity, &out, &answer);
+        err = range_answer(store, &request, &upstream, &out, &answer);
     }
     belfry_buf_fini(&out);
     return err;
@@ -331,9 +375,8 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        T(every_request_is_answered_as_a_plain_array_does),
-        T(revisions_outside_of_the_window_are_errors),
-        T(requests_that_are_not_as_etcd_knows_them_are_not_known),
+        T(every_request_is_answered_as_a_plain_array_does), T(a_lease_that_etcd_may_not_tell_is_no_answer),
+        T(revisions_outside_of_the_window_are_errors),      T(requests_that_are_not_as_etcd_knows_them_are_not_known),
         T(refused_memory_is_an_error_and_no_leak),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,16 +44,23 @@ enum belfry_err range_rows_passes(const struct belfry_wire_range_request *reques
 
 /* ---- a row as bytes ---- */
 
-enum belfry_err range_row_init(struct range_row *row, struct belfry_bytes kv, bool keys_only)
+enum belfry_err range_row_init(struct range_row *row, struct belfry_bytes kv,
+                               const struct belfry_wire_range_request *request, enum etcd_keys_only keys_only)
 {
     row->kv = kv;
-    row->keys_only = keys_only;
+    row->keys_only = request->keys_only;
     row->len = kv.len;
-    if (!keys_only)
+    if (!request->keys_only)
         return BELFRY_OK;
     if (belfry_scan_kv(kv, &row->key_only) != BELFRY_OK)
         return BELFRY_ERR_IO;
     row->key_only.value = (struct belfry_bytes){0};
+    if (row->key_only.lease != 0 && request->sort_target != BELFRY_SORT_VALUE) { /* whatever the order is */
+        if (keys_only == ETCD_KEYS_ONLY_UNKNOWN)
+            return BELFRY_ERR_UNSUPPORTED;
+        if (keys_only == ETCD_KEYS_ONLY_BARE)
+            row->key_only.lease = 0;
+    }
     row->len = belfry_write_kv_size(&row->key_only);
     return BELFRY_OK;
 }

@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "core/store.h"
+#include "judge/etcd_version.h"
 #include "wire/scan.h"
 
 /* Where the request's range ends, as store_read.end says it. Of a single key that is written to `end`, which is empty
@@ -31,8 +32,11 @@ struct range_row {
     size_t len;                     /* of the KeyValue */
 };
 
-/* Errors: BELFRY_ERR_IO (it is no KeyValue). */
-BELFRY_NODISCARD enum belfry_err range_row_init(struct range_row *row, struct belfry_bytes kv, bool keys_only);
+/* `keys_only` says how upstream's etcd answers such a request. Errors: BELFRY_ERR_IO (it is no KeyValue),
+ * BELFRY_ERR_UNSUPPORTED (that is not known, and the row would show it). */
+BELFRY_NODISCARD enum belfry_err range_row_init(struct range_row *row, struct belfry_bytes kv,
+                                                const struct belfry_wire_range_request *request,
+                                                enum etcd_keys_only keys_only);
 
 /* Bytes that range_row_write() appends. */
 size_t range_row_size(const struct range_row *row);

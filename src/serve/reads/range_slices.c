@@ -31,11 +31,12 @@ bool range_slices_can(const struct belfry_wire_range_request *request)
 }
 
 enum belfry_err range_slices_init(struct range_slices *slices, const struct belfry_wire_range_request *request,
-                                  enum range_slices_form form)
+                                  enum range_slices_form form, enum etcd_keys_only keys_only)
 {
     *slices = (struct range_slices){
         .request = request,
         .form = form,
+        .keys_only = keys_only,
         .state = form == RANGE_SLICES_MESSAGE ? RANGE_SLICES_MEASURING : RANGE_SLICES_WRITING,
         .rev = request->revision > 0 ? request->revision : 0,
         .chunk_rows = RANGE_SLICES_CHUNK,
@@ -88,7 +89,7 @@ static enum belfry_err slice_take_row(struct slice *slice, struct belfry_bytes k
 {
     struct range_slices *slices = slice->slices;
     struct range_row row;
-    enum belfry_err err = range_row_init(&row, kv, slices->request->keys_only);
+    enum belfry_err err = range_row_init(&row, kv, slices->request, slices->keys_only);
     if (err == BELFRY_OK && slices->state == RANGE_SLICES_WRITING)
         err = range_row_write(&row, slice->out);
     if (err != BELFRY_OK)

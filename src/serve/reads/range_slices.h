@@ -23,6 +23,7 @@
 #include "base/buf.h"
 #include "core/response.h"
 #include "core/store.h"
+#include "judge/etcd_version.h"
 #include "wire/scan.h"
 
 #define RANGE_SLICES_LEAST ((size_t)8 * 1024)  /* of rows that are written in one slice, and then one more: */
@@ -39,6 +40,7 @@ struct range_slices {
     /* fixed */
     const struct belfry_wire_range_request *request; /* lent */
     enum range_slices_form form;
+    enum etcd_keys_only keys_only;
     struct belfry_buf end_bytes;
     struct belfry_bytes end; /* as store_read.end */
     /* owner */
@@ -63,18 +65,19 @@ struct range_slices {
 /* Can this Range be read in slices? Not if it must be sorted. */
 bool range_slices_can(const struct belfry_wire_range_request *request);
 
-/* `request` lives as long. Errors: BELFRY_ERR_NOMEM; range_slices_fini() is fine all the same. */
+/* `request` lives as long; `keys_only` says how upstream's etcd answers it. Errors: BELFRY_ERR_NOMEM;
+ * range_slices_fini() is fine all the same. */
 BELFRY_NODISCARD enum belfry_err range_slices_init(struct range_slices *slices,
                                                    const struct belfry_wire_range_request *request,
-                                                   enum range_slices_form form);
+                                                   enum range_slices_form form, enum etcd_keys_only keys_only);
 void range_slices_fini(struct range_slices *slices);
 
 /* Reads one slice, and appends what can be sent, perhaps nothing, to `out`, which is empty: about `bytes`, within
  * RANGE_SLICES_LEAST and _BYTES. slices->state says whether that was the last one.
  * Errors: BELFRY_ERR_AGAIN (the request's revision is above the store's), BELFRY_ERR_COMPACTED (it is below the window,
  * or too far from what is there), BELFRY_ERR_CANCELED (the past was rewritten since the first slice),
- * BELFRY_ERR_TOO_LARGE (for one message), BELFRY_ERR_IO, BELFRY_ERR_NOMEM. After an error `out` is empty. After any but
- * AGAIN it cannot go on. */
+ * BELFRY_ERR_TOO_LARGE (for one message), BELFRY_ERR_UNSUPPORTED (range_row_init()), BELFRY_ERR_IO, BELFRY_ERR_NOMEM.
+ * After an error `out` is empty. After any but AGAIN it cannot go on. */
 BELFRY_NODISCARD enum belfry_err range_slices_step(struct range_slices *slices, struct store *store,
                                                    const struct response_identity *identity, size_t bytes,
                                                    struct belfry_buf *out);

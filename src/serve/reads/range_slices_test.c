@@ -26,6 +26,7 @@ static const struct response_identity identity = {.cluster_id = 7, .member_id = 
 static struct store *store;
 static int64_t head;
 static struct belfry_rng rng;
+static enum etcd_keys_only keys_only; /* of upstream */
 
 /* ---- the data ---- */
 
@@ -53,7 +54,8 @@ static void put(size_t i, size_t value_len)
                                              .value = belfry_bytes_of(value, value_len),
                                              .create_rev = head,
                                              .mod_rev = head,
-                                             .version = 1}};
+                                             .version = 1,
+                                             .lease = head % 3 == 0 ? head : 0}};
     apply(&event);
 }
 
@@ -97,6 +99,7 @@ static int setup(void **state)
     adopt(1, 1);
     rng = (struct belfry_rng){belfry_clock_ns()};
     print_message("seed %llu\n", (unsigned long long)rng.state);
+    keys_only = ETCD_KEYS_ONLY_LEASED;
     for (size_t i = 0; i < 3 * (size_t)KEYS; i++)
         change();
     return 0;
@@ -124,6 +127,7 @@ static struct belfry_wire_range_request draw(enum range_slices_form form)
     if (belfry_rng_below(&rng, 2) == 0)
         r.revision = 2 + (int64_t)belfry_rng_below(&rng, (uint64_t)head - 1);
     r.keys_only = belfry_rng_below(&rng, 5) == 0;
+    keys_only = belfry_rng_below(&rng, 2) == 0 ? ETCD_KEYS_ONLY_LEASED : ETCD_KEYS_ONLY_BARE;
     r.count_only = belfry_rng_below(&rng, 10) == 0;
     int64_t *const filters[] = {&r.min_mod_rev, &r.max_mod_rev, &r.min_create_rev, &r.max_create_rev};
     if (form == RANGE_SLICES_MESSAGE && belfry_rng_below(&rng, 3) == 0)
@@ -164,6 +168,7 @@ static bool on_whole_row(struct belfry_bytes key, struct belfry_bytes raw, void 
     whole->n++;
     if (r->keys_only) {
         kv.value.len = 0;
+        kv.lease = keys_only == ETCD_KEYS_ONLY_BARE ? 0 : kv.lease;
         raw = belfry_bytes_of(bare, (size_t)(belfry_write_kv(&kv, bare) - bare));
     }
     append(&whole->rows, belfry_bytes_of(field, (size_t)(belfry_write_range_field(raw.len, field) - field)));
@@ -251,7 +256,7 @@ static void read_in_slices(const struct belfry_wire_range_request *request, enum
 {
     struct range_slices slices;
     struct belfry_buf part = {0};
-    assert_int_equal(range_slices_init(&slices, request, form), BELFRY_OK);
+    assert_int_equal(range_slices_init(&slices, request, form, keys_only), BELFRY_OK);
     while (slices.state != RANGE_SLICES_DONE) {
         size_t bytes = belfry_rng_below(&rng, 2 * RANGE_SLICES_BYTES), most = bytes + VALUE_MAX + 256;
         assert_int_equal(range_slices_step(&slices, store, &identity, bytes, &part), BELFRY_OK);
@@ -340,7 +345,7 @@ static enum belfry_err second_slice(void (*happens)(void))
     struct belfry_buf part = {0};
     for (size_t i = 0; i < KEYS; i++)
         put(i, VALUE_MAX);
-    assert_int_equal(range_slices_init(&slices, &everything, RANGE_SLICES_CHUNKS), BELFRY_OK);
+    assert_int_equal(range_slices_init(&slices, &everything, RANGE_SLICES_CHUNKS, keys_only), BELFRY_OK);
     assert_int_equal(range_slices_step(&slices, store, &identity, SIZE_MAX, &part), BELFRY_OK);
     belfry_buf_clear(&part);
     happens();
@@ -386,7 +391,7 @@ static void a_revision_that_is_not_there_yet_can_be_tried_again(void **state)
     request.revision = head + 1;
     struct range_slices slices;
     struct belfry_buf part = {0};
-    assert_int_equal(range_slices_init(&slices, &request, RANGE_SLICES_CHUNKS), BELFRY_OK);
+    assert_int_equal(range_slices_init(&slices, &request, RANGE_SLICES_CHUNKS, keys_only), BELFRY_OK);
     assert_int_equal(range_slices_step(&slices, store, &identity, SIZE_MAX, &part), BELFRY_ERR_AGAIN);
     put(0, 1);
     assert_int_equal(range_slices_step(&slices, store, &identity, SIZE_MAX, &part), BELFRY_OK);
@@ -413,7 +418,7 @@ static enum belfry_err scenario(enum range_slices_form form)
 {
     struct range_slices slices;
     struct belfry_buf part = {0};
-    enum belfry_err err = range_slices_init(&slices, &everything, form);
+    enum belfry_err err = range_slices_init(&slices, &everything, form, keys_only);
     while (err == BELFRY_OK && slices.state != RANGE_SLICES_DONE) {
         err = range_slices_step(&slices, store, &identity, SIZE_MAX, &part);
         assert_true(err == BELFRY_OK || belfry_buf_len(&part) == 0);

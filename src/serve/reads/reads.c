@@ -82,7 +82,7 @@ struct read {
 struct reads {
     struct reads_opts opts;
     enum reads_standing standing;
-    struct response_identity identity;
+    struct range_upstream upstream;
     uint64_t past, rewritten; /* of watches */
     struct belfry_list asked; /* of read.node, the first that is due first */
     struct belfry_treap_node
@@ -293,22 +293,22 @@ static void read_in_future(struct read *read, uint64_t now_ms)
 
 static void read_ask_point(struct read *read, uint64_t now_ms);
 
-/* What the header of an answer says besides the revision. */
-static struct response_identity reads_identity(const struct reads *reads)
+/* In whose place an answer is given now. */
+static struct range_upstream reads_upstream(const struct reads *reads)
 {
-    struct response_identity identity = reads->identity;
+    struct range_upstream upstream = reads->upstream;
     if (reads->opts.term != NULL && !BELFRY_MUTANT(reads_term_of_store))
-        identity.raft_term = term_now(reads->opts.term);
-    return identity;
+        upstream.identity.raft_term = term_now(reads->opts.term);
+    return upstream;
 }
 
 static enum belfry_err read_store(struct read *read, struct belfry_buf *out, struct range_answer *about)
 {
     struct store *store = read->reads->opts.store;
-    struct response_identity identity = reads_identity(read->reads);
+    struct range_upstream upstream = reads_upstream(read->reads);
     if (read->method == READS_TXN)
-        return txn_answer(store, &read->request, &identity, out, about);
-    return range_answer(store, &read->request.range, &identity, out, about);
+        return txn_answer(store, &read->request, &upstream, out, about);
+    return range_answer(store, &read->request.range, &upstream, out, about);
 }
 
 static void reads_set_busy(struct reads *reads, bool is_busy)
@@ -374,11 +374,17 @@ static void read_answer(struct read *read, uint64_t now_ms)
 
 static enum belfry_err read_begin_slices(struct read *read)
 {
-    enum range_slices_form form = read->method == READS_RANGE_STREAM ? RANGE_SLICES_CHUNKS : RANGE_SLICES_MESSAGE;
+    bool is_stream = read->method == READS_RANGE_STREAM;
+    enum etcd_keys_only keys_only = read->reads->upstream.keys_only;
+    if (is_stream && keys_only == ETCD_KEYS_ONLY_UNKNOWN)
+        keys_only = ETCD_KEYS_ONLY_BARE;
     if (read->slices != NULL)
         return BELFRY_OK;
     read->slices = calloc(1, sizeof(*read->slices));
-    return read->slices == NULL ? BELFRY_ERR_NOMEM : range_slices_init(read->slices, &read->request.range, form);
+    if (read->slices == NULL)
+        return BELFRY_ERR_NOMEM;
+    return range_slices_init(read->slices, &read->request.range, is_stream ? RANGE_SLICES_CHUNKS : RANGE_SLICES_MESSAGE,
+                             keys_only);
 }
 
 static void read_give_part(struct read *read, struct belfry_buf *part)
@@ -415,7 +421,7 @@ static void read_slice(struct read *read, uint64_t now_ms)
     struct reads *reads = read->reads;
     struct belfry_buf part;
     belfry_buf_init(&part);
-    struct response_identity identity = reads_identity(reads);
+    struct response_identity identity = reads_upstream(reads).identity;
     uint64_t began_ns = belfry_clock_ns();
     enum belfry_err err = read_begin_slices(read);
     if (err == BELFRY_OK)
@@ -717,11 +723,11 @@ void reads_destroy(struct reads *reads)
     uv_close((uv_handle_t *)&reads->timer, on_reads_timer_closed);
 }
 
-void reads_stand(struct reads *reads, enum reads_standing standing, const struct response_identity *identity)
+void reads_stand(struct reads *reads, enum reads_standing standing, const struct range_upstream *upstream)
 {
     BELFRY_OWNER_CHECK(reads);
     reads->standing = standing;
-    reads->identity = *identity;
+    reads->upstream = *upstream;
     if (reads->opts.permit == NULL)
         return;
     if (standing == READS_STALE)

@@ -27,6 +27,9 @@
  * RangeStream is answered whether upstream has it or not. What is not for us is relayed, as everything else: an etcd
  * without RangeStream answers 12.
  *
+ * The leases in answers with keys_only depend on the version of upstream's etcd (judge/etcd_version.h). While it is not
+ * known, a read that would show one is relayed; but a RangeStream shows none, as every etcd that has it.
+ *
  * Thread: owner (the worker's). No answer comes from inside reads_open() or read_next().
  * Memory: a copy of the request for each; the caller counts calls and bytes (shares.h).
  */
@@ -34,10 +37,10 @@
 #define BELFRY_SERVE_READS_READS_H
 
 #include "base/buf.h"
-#include "core/response.h"
 #include "core/store.h"
 #include "follow/term.h"
 #include "serve/reads/points.h"
+#include "serve/reads/range_answer.h"
 #include "serve/rights/permit.h"
 
 #define READS_WAIT_MS   7000 /* as etcd: 5 s, and two election timeouts */
@@ -58,8 +61,8 @@ void reads_destroy(struct reads *reads); /* after the last read; NULL is fine */
 
 enum reads_standing { READS_NOT_READY, READS_READY, READS_STALE };
 
-/* How the tier stands, and what every header says besides the revision. */
-void reads_stand(struct reads *reads, enum reads_standing standing, const struct response_identity *identity);
+/* How the tier stands, and in whose place it answers. */
+void reads_stand(struct reads *reads, enum reads_standing standing, const struct range_upstream *upstream);
 
 /* In which past the watches of this worker are, and the latest up to it that began as a rewritten one (worker.h). */
 void reads_see_past(struct reads *reads, uint64_t past, uint64_t rewritten);

@@ -139,7 +139,7 @@ static int setup(void **state)
     term_begin(&bed.term, 1, 3);
     struct reads_opts opts = {.store = bed.store, .points = bed.points, .term = &bed.term, .loop = &bed.loop};
     assert_int_equal(reads_create(&opts, &bed.reads), BELFRY_OK);
-    reads_stand(bed.reads, READS_READY, &(struct response_identity){1, 2, 2});
+    reads_stand(bed.reads, READS_READY, &(struct range_upstream){{1, 2, 2}, ETCD_KEYS_ONLY_LEASED});
     reads_see_past(bed.reads, 1, 0);
     return 0;
 }
@@ -423,7 +423,7 @@ static void a_listener_can_make_every_read_serializable_or_relay_it(void **state
 static void without_upstream_no_read_that_needs_a_leader_is_answered(void **state)
 {
     (void)state;
-    reads_stand(bed.reads, READS_STALE, &(struct response_identity){1, 2, 3});
+    reads_stand(bed.reads, READS_STALE, &(struct range_upstream){{1, 2, 3}, ETCD_KEYS_ONLY_LEASED});
     make_request(SERIALIZABLE, 0);
     assert_null(open_as((struct reads_request){.hasleader = true}));
     expect_failed(14, "etcdserver: no leader");
@@ -432,7 +432,7 @@ static void without_upstream_no_read_that_needs_a_leader_is_answered(void **stat
 static void without_upstream_a_read_fails_as_in_etcd(void **state)
 {
     (void)state;
-    reads_stand(bed.reads, READS_STALE, &(struct response_identity){1, 2, 3});
+    reads_stand(bed.reads, READS_STALE, &(struct range_upstream){{1, 2, 3}, ETCD_KEYS_ONLY_LEASED});
     make_request(LINEARIZABLE, 0);
     assert_null(open_as((struct reads_request){.hasleader = true}));
     expect_failed(14, "etcdserver: no leader");
@@ -451,7 +451,7 @@ static void without_upstream_a_read_fails_as_in_etcd(void **state)
 static void a_tier_that_is_not_ready_relays(void **state)
 {
     (void)state;
-    reads_stand(bed.reads, READS_NOT_READY, &(struct response_identity){1, 2, 3});
+    reads_stand(bed.reads, READS_NOT_READY, &(struct range_upstream){{1, 2, 3}, ETCD_KEYS_ONLY_LEASED});
     assert_null(open_read(SERIALIZABLE, 0));
     expect_relayed(READS_SERIALIZABLE);
 }
@@ -462,7 +462,7 @@ static void a_tier_that_is_not_ready_relays(void **state)
 static void a_question_of_a_tier_below_is_not_relayed(void **state)
 {
     (void)state;
-    reads_stand(bed.reads, READS_NOT_READY, &(struct response_identity){1, 2, 3});
+    reads_stand(bed.reads, READS_NOT_READY, &(struct range_upstream){{1, 2, 3}, ETCD_KEYS_ONLY_LEASED});
     make_request(LINEARIZABLE, 0);
     assert_null(open_as((struct reads_request){.is_point = true}));
     expect_failed(9, NO_POINT);
@@ -689,7 +689,7 @@ static void an_old_read_needs_no_upstream_if_auth_was_off(void **state)
 {
     (void)state;
     bed.auth_on = bed.was_open = true; /* "off" is too old for a read that asks for the newest */
-    reads_stand(bed.reads, READS_STALE, &(struct response_identity){1, 2, 3});
+    reads_stand(bed.reads, READS_STALE, &(struct range_upstream){{1, 2, 3}, ETCD_KEYS_ONLY_LEASED});
     assert_null(open_read(SERIALIZABLE, 0));
     assert_int_equal(bed.answer.verdict, READS_REPLIED);
     assert_int_equal(stats().stale, 1);
@@ -698,7 +698,7 @@ static void an_old_read_needs_no_upstream_if_auth_was_off(void **state)
     assert_string_equal(bed.asked_keys, "k");
     bed.permit_fn(PERMIT_REFUSED, PERMIT_NO_USER, bed.permit_user);
     reads_stand(bed.reads, READS_READY,
-                &(struct response_identity){1, 2, 3}); /* upstream is silent, not for long yet */
+                &(struct range_upstream){{1, 2, 3}, ETCD_KEYS_ONLY_LEASED}); /* upstream is silent, not for long yet */
     bed.n_answers = 0;
     uint64_t since = belfry_clock_ms();
     assert_non_null(open_read(SERIALIZABLE, 0));
@@ -712,7 +712,7 @@ static void a_client_of_a_stale_tier_learns_that_rights_cannot_be_asked(void **s
 {
     (void)state;
     bed.auth_on = true;
-    reads_stand(bed.reads, READS_STALE, &(struct response_identity){1, 2, 3});
+    reads_stand(bed.reads, READS_STALE, &(struct range_upstream){{1, 2, 3}, ETCD_KEYS_ONLY_LEASED});
     assert_non_null(open_read(SERIALIZABLE, 0));
     drive_until_answered();
     assert_int_equal(bed.answer.verdict, READS_FAILED);
@@ -768,25 +768,40 @@ static void reads_for_which_there_is_no_time_wait(void **state)
 #define MANY        100
 #define LARGE_BYTES 20000
 
+static void put_row(const char *key, int64_t lease)
+{
+    static const char value[LARGE_BYTES];
+    uint8_t raw[LARGE_BYTES + 64];
+    struct belfry_wire_kv kv = {.key = belfry_bytes_str(key),
+                                .value = belfry_bytes_of(value, sizeof(value)),
+                                .create_rev = 5,
+                                .mod_rev = 5,
+                                .version = 1,
+                                .lease = lease};
+    size_t len = (size_t)(belfry_write_kv(&kv, raw) - raw);
+    assert_int_equal(belfry_scan_kv(belfry_bytes_of(raw, len), &kv), BELFRY_OK);
+    assert_int_equal(bed.store->api->put(bed.store, &kv), BELFRY_OK);
+}
+
 /* Keys k000 to k099, at a revision. */
 static void adopt_many(int64_t rev, uint64_t past)
 {
-    static const char value[LARGE_BYTES];
     struct belfry_wire_header header = {.cluster_id = 7, .revision = rev};
     assert_int_equal(bed.store->api->fresh(bed.store), BELFRY_OK);
     for (size_t i = 0; i < MANY; i++) {
         char key[8];
-        uint8_t raw[LARGE_BYTES + 64];
         snprintf(key, sizeof(key), "k%03zu", i);
-        struct belfry_wire_kv kv = {.key = belfry_bytes_str(key),
-                                    .value = belfry_bytes_of(value, sizeof(value)),
-                                    .create_rev = 5,
-                                    .mod_rev = 5,
-                                    .version = 1};
-        size_t len = (size_t)(belfry_write_kv(&kv, raw) - raw);
-        assert_int_equal(belfry_scan_kv(belfry_bytes_of(raw, len), &kv), BELFRY_OK);
-        assert_int_equal(bed.store->api->put(bed.store, &kv), BELFRY_OK);
+        put_row(key, 0);
     }
+    assert_int_equal(bed.store->api->adopt(bed.store, rev, &header, past), BELFRY_OK);
+}
+
+/* The key "k" with a lease. */
+static void adopt_leased(int64_t rev, uint64_t past)
+{
+    struct belfry_wire_header header = {.cluster_id = 7, .revision = rev};
+    assert_int_equal(bed.store->api->fresh(bed.store), BELFRY_OK);
+    put_row("k", 77);
     assert_int_equal(bed.store->api->adopt(bed.store, rev, &header, past), BELFRY_OK);
 }
 
@@ -851,6 +866,56 @@ static void a_part_is_not_read_before_it_is_wanted(void **state)
     assert_int_equal(bed.n_parts, 2);
     read_cancel(read);
     assert_false(end_turn());
+}
+
+/* One key with a lease, which an answer without keys shows if upstream's etcd does. */
+static void a_lease_in_keys_only_follows_upstreams_version(void **state)
+{
+    static const struct {
+        enum etcd_keys_only upstream;
+        enum reads_method method;
+        enum reads_verdict verdict;
+        int64_t lease;
+    } rows[] = {
+        {ETCD_KEYS_ONLY_LEASED, READS_RANGE, READS_REPLIED, 77},
+        {ETCD_KEYS_ONLY_BARE, READS_RANGE, READS_REPLIED, 0},
+        {ETCD_KEYS_ONLY_UNKNOWN, READS_RANGE, READS_RELAY, 0},
+        {ETCD_KEYS_ONLY_LEASED, READS_RANGE_STREAM, READS_REPLIED, 77},
+        {ETCD_KEYS_ONLY_BARE, READS_RANGE_STREAM, READS_REPLIED, 0},
+        {ETCD_KEYS_ONLY_UNKNOWN, READS_RANGE_STREAM, READS_REPLIED, 0}, /* it is new enough, if it has them */
+    };
+    (void)state;
+    adopt_leased(20, 1);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        Etcdserverpb__RangeRequest request = ETCDSERVERPB__RANGE_REQUEST__INIT;
+        struct belfry_bytes row = {0}, message;
+        struct belfry_wire_kv kv;
+        size_t at = 0;
+        request.serializable = request.keys_only = true;
+        pack(&request);
+        bed.n_answers = 0;
+        bed.n_parts = 1; /* what is answered is kept */
+        reads_stand(bed.reads, READS_READY, &(struct range_upstream){{1, 2, 3}, rows[i].upstream});
+        struct read *read = open_as((struct reads_request){.method = rows[i].method});
+        while (bed.n_answers == 0)
+            (void)end_turn();
+        (void)read; /* it is answered */
+        assert_int_equal(bed.answer.verdict, rows[i].verdict);
+        if (rows[i].verdict != READS_REPLIED)
+            continue;
+        message = belfry_grpc_frame_only(belfry_buf_bytes(&bed.parts));
+        if (rows[i].method == READS_RANGE_STREAM) {
+            struct belfry_bytes chunk = message;
+            assert_int_equal(belfry_scan_field(chunk, 1, &at, &message), BELFRY_OK);
+            at = 0;
+        }
+        assert_int_equal(belfry_scan_field(message, BELFRY_RANGE_KVS, &at, &row), BELFRY_OK);
+        assert_int_equal(belfry_scan_kv(row, &kv), BELFRY_OK);
+        assert_int_equal(kv.lease, rows[i].lease);
+        assert_int_equal(kv.create_rev, 5);
+        assert_int_equal(kv.value.len, 0);
+        belfry_buf_clear(&bed.parts);
+    }
 }
 
 /* docs/compatibility.md: shows read-cut. etcd has no such end. */
@@ -1020,6 +1085,7 @@ int main(void)
         T(reads_for_which_there_is_no_time_wait),
         T(a_large_answer_comes_in_parts),
         T(a_part_is_not_read_before_it_is_wanted),
+        T(a_lease_in_keys_only_follows_upstreams_version),
         T(an_answer_in_parts_fails_when_its_state_is_gone),
         T(a_large_answer_of_another_past_than_its_point_is_asked_again),
         T(a_range_stream_has_one_message_in_each_part),

@@ -119,15 +119,14 @@ static enum belfry_err answer_in_view(struct range_source *source, const struct 
 }
 
 enum belfry_err txn_answer(struct store *store, const struct read_request *request,
-                           const struct response_identity *identity, struct belfry_buf *out,
-                           struct range_answer *answer)
+                           const struct range_upstream *upstream, struct belfry_buf *out, struct range_answer *answer)
 {
-    struct range_source source = RANGE_SOURCE(store);
+    struct range_source source = RANGE_SOURCE(store, upstream->keys_only);
     struct store_meta meta;
     enum belfry_err err = store->api->view_begin(store, &source.view, &meta);
     if (err != BELFRY_OK)
         return err;
-    err = answer_in_view(&source, request, identity, &meta, out);
+    err = answer_in_view(&source, request, &upstream->identity, &meta, out);
     store->api->view_end(store, source.view);
     *answer = (struct range_answer){.revision = meta.revision, .past = meta.past};
     return err;

@@ -19,7 +19,7 @@
 /* As range_answer(), for a Txn: a whole TxnResponse behind gRPC's prefix. RANGE_ANSWER_BYTES and _WALK are for all
  * Ranges and comparisons together. */
 BELFRY_NODISCARD enum belfry_err txn_answer(struct store *store, const struct read_request *request,
-                                            const struct response_identity *identity, struct belfry_buf *out,
+                                            const struct range_upstream *upstream, struct belfry_buf *out,
                                             struct range_answer *answer);
 
 #endif

@@ -23,7 +23,8 @@
 #define OPS       4
 #define BYTES_MAX (1 << 16)
 
-static const struct response_identity identity = {.cluster_id = 7, .member_id = 8, .raft_term = 9};
+static const struct range_upstream upstream = {.identity = {.cluster_id = 7, .member_id = 8, .raft_term = 9},
+                                               .keys_only = ETCD_KEYS_ONLY_LEASED};
 static struct store *store;
 static int64_t head;
 
@@ -101,7 +102,7 @@ static enum belfry_err try_txn(struct txn *txn)
     struct belfry_buf out;
     struct range_answer about;
     belfry_buf_init(&out);
-    enum belfry_err err = txn_answer(store, &request, &identity, &out, &about);
+    enum belfry_err err = txn_answer(store, &request, &upstream, &out, &about);
     assert_int_equal(belfry_buf_len(&out) > 0, err == BELFRY_OK);
     belfry_buf_fini(&out);
     return err;
@@ -119,7 +120,9 @@ static Etcdserverpb__RangeResponse *right_range(const Etcdserverpb__RangeRequest
     size_t len = etcdserverpb__range_request__pack(range, bytes);
     assert_int_equal(belfry_scan_range_request(belfry_bytes_of(bytes, len), &request), BELFRY_OK);
     belfry_buf_init(&out);
-    assert_int_equal(range_answer(store, &request, &(struct response_identity){0}, &out, &about), BELFRY_OK);
+    assert_int_equal(
+        range_answer(store, &request, &(struct range_upstream){.keys_only = ETCD_KEYS_ONLY_LEASED}, &out, &about),
+        BELFRY_OK);
     struct belfry_bytes message = belfry_grpc_frame_only(belfry_buf_bytes(&out));
     Etcdserverpb__RangeResponse *response =
         etcdserverpb__range_response__unpack(NULL, message.len, (const uint8_t *)message.data);
@@ -158,7 +161,7 @@ static void expect_right(struct txn *txn)
     struct belfry_buf out;
     struct range_answer about;
     belfry_buf_init(&out);
-    assert_int_equal(txn_answer(store, &request, &identity, &out, &about), BELFRY_OK);
+    assert_int_equal(txn_answer(store, &request, &upstream, &out, &about), BELFRY_OK);
     assert_int_equal(about.revision, head);
     size_t len = right_answer(txn, right);
     struct belfry_bytes message = belfry_grpc_frame_only(belfry_buf_bytes(&out));
@@ -263,7 +266,7 @@ static void older_revisions_are_bounded(void **state)
         struct belfry_bytes bytes = belfry_bytes_of(message, (n + 1) * sizeof(op));
         assert_int_equal(read_request_read(READ_REQUEST_TXN, bytes, &request), READ_REQUEST_FITTING);
         belfry_buf_init(&out);
-        assert_int_equal(txn_answer(store, &request, &identity, &out, &about),
+        assert_int_equal(txn_answer(store, &request, &upstream, &out, &about),
                          n < TXN_ANSWER_OLDER ? BELFRY_OK : BELFRY_ERR_TOO_LARGE);
         belfry_buf_fini(&out);
     }
@@ -286,7 +289,7 @@ static void refused_memory_is_an_error_and_no_leak(void **state)
         struct range_answer about;
         belfry_buf_init(&out);
         refuse_begin(n);
-        enum belfry_err err = txn_answer(store, &request, &identity, &out, &about);
+        enum belfry_err err = txn_answer(store, &request, &upstream, &out, &about);
         reached = refuse_end();
         belfry_buf_fini(&out);
         assert_int_equal(refuse_held(), held);

@@ -29,7 +29,7 @@ static int teardown(void **state)
 
 static bool holds(struct belfry_wire_compare compare)
 {
-    struct range_source source = RANGE_SOURCE(store);
+    struct range_source source = RANGE_SOURCE(store, ETCD_KEYS_ONLY_LEASED);
     bool out;
     assert_int_equal(txn_compare(&source, &compare, &out), BELFRY_OK);
     return out;
@@ -121,7 +121,7 @@ static void rows_of_ranges_are_bounded(void **state)
     }
     struct belfry_wire_compare compare = {
         .key = belfry_bytes_str("k"), .range_end = belfry_bytes_str("l"), .result = BELFRY_COMPARE_NOT_EQUAL};
-    struct range_source source = RANGE_SOURCE(store);
+    struct range_source source = RANGE_SOURCE(store, ETCD_KEYS_ONLY_LEASED);
     bool out;
     source.walk = 4;
     assert_int_equal(txn_compare(&source, &compare, &out), BELFRY_OK);
@@ -141,7 +141,7 @@ static void damage_is_an_error(void **state)
 {
     (void)state;
     struct belfry_wire_compare compare = {.key = belfry_bytes_str("k")};
-    struct range_source source = RANGE_SOURCE(store);
+    struct range_source source = RANGE_SOURCE(store, ETCD_KEYS_ONLY_LEASED);
     bool out;
     modelstore_damage(store);
     assert_int_equal(txn_compare(&source, &compare, &out), BELFRY_ERR_IO);
