@@ -21,6 +21,8 @@
 
 #define GRACE_MS 1000 /* after a call's deadline: if upstream has not ended it by then, the relay does */
 
+#define GRPC_TIMEOUT "context deadline exceeded" /* as Go's clients and servers say it */
+
 #define NO_MEMORY "belfry: out of memory"
 #define NO_ROOM   "belfry: memory limit reached; try again"
 
@@ -388,16 +390,27 @@ static void on_up_closed(struct uplink_call *up, const struct uplink_end *end, v
     struct relay_call *call = user;
     (void)up;
     call->up = NULL;
-    call->calls->stats.failed++;
     int code = end->lost ? BELFRY_GRPC_UNAVAILABLE : belfry_grpc_code_of_h2(end->h2_code);
+    const char *why = end->why;
+
+    /* etcd from 3.6 on may cancel the stream of a call whose time is over, instead of answering it. Times are rounded
+     * to a millisecond. */
+    uint64_t now = belfry_clock_ms();
+    if (code == BELFRY_GRPC_CANCELLED && call->due_ms != BELFRY_NEVER && call->due_ms <= now + GRACE_MS + 1) {
+        code = BELFRY_GRPC_DEADLINE_EXCEEDED;
+        why = GRPC_TIMEOUT;
+    } else {
+        call->calls->stats.failed++;
+    }
+
     if (code == BELFRY_GRPC_UNAVAILABLE)
         *exchange_pin(call->x) = 0;
     if (call->state == WAITING) {
-        relay_call_fail(call, code, end->why);
+        relay_call_fail(call, code, why);
         return;
     }
     call->code = code;
-    call->why = strdup(end->why);
+    call->why = strdup(why);
     call->rewrites = false;
     relay_call_upstream_ended(call, END_STATUS);
 }
@@ -1005,7 +1018,7 @@ static bool relay_call_end_if_unproven(struct relay_call *call, uint64_t now)
 static bool relay_call_end_if_late(struct relay_call *call, uint64_t now)
 {
     if (call->due_ms <= now) {
-        relay_call_fail(call, BELFRY_GRPC_DEADLINE_EXCEEDED, "context deadline exceeded");
+        relay_call_fail(call, BELFRY_GRPC_DEADLINE_EXCEEDED, GRPC_TIMEOUT);
         return true;
     }
     if (call->turn_ms <= now) {

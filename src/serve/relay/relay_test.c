@@ -775,8 +775,9 @@ static void a_reset_becomes_the_code_it_stands_for(void **state)
     (void)state;
     static const struct {
         uint32_t h2;
-        const char *grpc;
-    } cases[] = {{1, "13"}, {2, "13"}, {7, "14"}, {8, "1"}, {11, "8"}, {12, "7"}};
+        const char *grpc, *name;
+    } cases[] = {{1, "13", "PROTOCOL_ERROR"}, {2, "13", "INTERNAL_ERROR"},    {7, "14", "REFUSED_STREAM"},
+                 {8, "1", "CANCEL"},          {11, "8", "ENHANCE_YOUR_CALM"}, {12, "7", "INADEQUATE_SECURITY"}};
     make_relay(NULL, NULL);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         fakeexchange_fini(&fake);
@@ -785,7 +786,48 @@ static void a_reset_becomes_the_code_it_stands_for(void **state)
         reach(i + 1);
         upstream_reset(bed.members[0], i, cases[i].h2);
         drive_until(fake.state == FAKEEXCHANGE_ENDED);
-        ended_with(cases[i].grpc, NULL);
+        char message[100];
+        snprintf(message, sizeof(message), "stream terminated by RST_STREAM with error code: %s", cases[i].name);
+        ended_with(cases[i].grpc, message); /* in the words of Go's client, and without the address of upstream */
+    }
+}
+
+/* etcd from 3.6 on may do so with a call whose time is over. */
+static void a_stream_that_is_cancelled_after_its_deadline_has_exceeded_it(void **state)
+{
+    static const char *const soon[] = {"content-type: application/grpc", "grpc-timeout: 50m", NULL};
+    static const char *const later[] = {"content-type: application/grpc", "grpc-timeout: 50S", NULL};
+    static const struct {
+        const char *const *fields;
+        bool has_begun; /* the head of the response was passed on */
+        uint32_t h2;
+        const char *grpc, *message;
+        unsigned failed;
+    } cases[] = {{soon, false, 8, "4", "context deadline exceeded", 0},
+                 {soon, true, 8, "4", "context deadline exceeded", 0},
+                 {soon, false, 2, "13", "stream terminated by RST_STREAM with error code: INTERNAL_ERROR", 1},
+                 {later, false, 8, "1", "stream terminated by RST_STREAM with error code: CANCEL", 1},
+                 {later, true, 8, "1", "stream terminated by RST_STREAM with error code: CANCEL", 1}};
+    (void)state;
+    make_relay(NULL, NULL);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        fakeexchange_fini(&fake);
+        fakeexchange_init(&fake, EXCHANGE_ROOM);
+        unsigned failed = (unsigned)counted().failed;
+        uint64_t began = belfry_clock_ms();
+        begin_with(KEEPALIVE, cases[i].fields, RELAY_ALL);
+        fakeexchange_send_message(&fake, "", 0);
+        reach(i + 1);
+        if (cases[i].has_begun) {
+            upstream_head(bed.members[0], i, plain_head, false);
+            drive_until(fake.status == 200);
+        }
+        if (cases[i].fields == soon)
+            drive_until(belfry_clock_ms() >= began + 50);
+        upstream_reset(bed.members[0], i, cases[i].h2);
+        drive_until(fake.state == FAKEEXCHANGE_ENDED);
+        ended_with(cases[i].grpc, cases[i].message);
+        assert_int_equal(counted().failed, failed + cases[i].failed);
     }
 }
 
@@ -1387,6 +1429,7 @@ int main(void)
         cmocka_unit_test_teardown(a_lost_upstream_is_unavailable_and_says_which_and_the_pin_is_gone, teardown),
         cmocka_unit_test_teardown(an_upstream_lost_in_the_middle_ends_with_trailers_behind_what_came, teardown),
         cmocka_unit_test_teardown(a_reset_becomes_the_code_it_stands_for, teardown),
+        cmocka_unit_test_teardown(a_stream_that_is_cancelled_after_its_deadline_has_exceeded_it, teardown),
         cmocka_unit_test_teardown(a_silent_upstream_is_given_a_second_over_the_deadline, teardown),
         cmocka_unit_test_teardown(ending_all_says_why_and_destroying_resets, teardown),
         cmocka_unit_test_teardown(an_unavailable_answer_unpins_the_client, teardown),

@@ -119,7 +119,8 @@ static enum belfry_err tap_data(struct belfry_http_call *http_call, struct belfr
     return BELFRY_OK;
 }
 
-/* Its last event. The peer's own words in a GOAWAY are not for other people's clients. */
+/* Its last event. The peer's own words in a GOAWAY are not for other people's clients. A reset is told as Go's client
+ * tells it, so that a client of the JSON gateway reads what etcd's own gateway says. */
 static void tell_end(struct uplink_call *call, const struct belfry_http_end *end)
 {
     char why[WHY_BYTES];
@@ -132,6 +133,8 @@ static void tell_end(struct uplink_call *call, const struct belfry_http_end *end
         told.lost = false;
         told.h2_code = end->h2_code;
         told.unprocessed = end->h2_code == NGHTTP2_REFUSED_STREAM;
+        snprintf(why, sizeof(why), "stream terminated by RST_STREAM with error code: %s",
+                 nghttp2_http2_strerror(end->h2_code));
     }
     call->state = CALL_CLOSED;
     call->events->closed(call, &told, call->user);

@@ -84,7 +84,7 @@ struct uplink_end {
     uint32_t h2_code; /* of RST_STREAM; NO_ERROR when the connection was lost */
     bool lost;        /* the connection was lost, or none could be made */
     bool unprocessed; /* certainly not seen by upstream's application */
-    const char *why;  /* lent; with the endpoint */
+    const char *why;  /* lent; with the endpoint, unless the peer reset the call: that is no news of the endpoint */
 };
 
 struct uplink_events {
