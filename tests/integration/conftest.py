@@ -13,7 +13,7 @@ import netns  # noqa: E402
 import procs  # noqa: E402
 from belfryd import Belfryd  # noqa: E402
 from browser import Browser  # noqa: E402
-from etcd import Cluster  # noqa: E402
+from etcd import PROGRAM, Cluster  # noqa: E402
 from patience import Lost  # noqa: E402
 from shows import differs, refuse_idle_marks  # noqa: E402, F401
 
@@ -36,7 +36,7 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_report_header(config):
-    return f"belfry: seed {SEED} (BELFRY_SEED), {'full' if SOAK else 'short'} length (BELFRY_SOAK)"
+    return f"belfry: seed {SEED} (BELFRY_SEED), {'full' if SOAK else 'short'} length (BELFRY_SOAK), {PROGRAM} (BELFRY_ETCD)"
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -1,7 +1,9 @@
 """Real etcd members in temporary folders, and what a test does to them."""
 import base64
+import functools
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -11,10 +13,23 @@ import urllib.request
 import procs
 from ports import free_port
 
+PROGRAM = os.environ.get("BELFRY_ETCD") or "etcd"  # the server of all tests that need no certain one
 START_TIMEOUT = 30
 # A lone member elects itself. With etcd's own second it would do so a second after each start; nothing can outvote it meanwhile.
 LONE = ["--heartbeat-interval", "10", "--election-timeout", "100"]
 PATIENT = ["--command-timeout", "60s", "--dial-timeout", "30s"]  # of etcdctl, whose own 5 s and 2 s a busy machine exceeds
+
+
+@functools.cache
+def version_of(program=PROGRAM):
+    """(major, minor, patch)"""
+    said = procs.run([program, "--version"]).stdout.decode()
+    return tuple(int(n) for n in re.search(r"etcd Version: (\d+)\.(\d+)\.(\d+)", said).groups())
+
+
+def named_as_in(version, argv):
+    """With the names that flags have in that version: tests use those of 3.5. From 3.6 on they are no longer experimental."""
+    return [arg.replace("--experimental-", "--", 1) for arg in argv] if version >= (3, 6) else argv
 
 
 class Member:
@@ -50,6 +65,7 @@ class Member:
                 "--experimental-watch-progress-notify-interval", c.progress_interval,
                 "--quota-backend-bytes", str(8 << 30), "--bcrypt-cost", "4",
                 *(LONE if len(c.members) == 1 else []), *c.flags]
+        argv = named_as_in(c.version, argv)
         with open(self.log_path, "ab") as log:
             self.proc = procs.spawn(argv, ns=self.ns, stdin=subprocess.DEVNULL, stdout=log, stderr=log, keep=c.keep)
         self.stopped = False
@@ -116,10 +132,10 @@ class Cluster:
     """n members; on loopback with free ports, or each in a namespace of `net`."""
 
     def __init__(self, folder, n=1, net=None, flags=(), token="belfry-test", tls=None, progress_interval="1s",
-                 keep=False, binary="etcd"):
+                 keep=False, binary=PROGRAM):
         self.folder, self.net, self.flags, self.token, self.tls = str(folder), net, list(flags), token, tls
         self.progress_interval = progress_interval
-        self.binary = binary
+        self.binary, self.version = binary, version_of(binary)
         self.keep = keep  # outlives the test that started it; close() ends it
         self.scheme = "https" if tls else "http"
         self.auth = None  # (user, password) for etcdctl once auth is on

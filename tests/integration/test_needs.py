@@ -5,6 +5,7 @@ import sys
 import xml.etree.ElementTree
 
 import pytest
+from etcd import named_as_in
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOOLS = os.path.join(HERE, "..", "..", "tools")
@@ -90,6 +91,40 @@ def test_what_is_installed_is_installed_once_and_whole(tmp_path):
     assert at_once(8) == [0] * 8
     assert count.read_text() == "begun\n"
     assert not (tmp_path / "cache" / "belfry").exists()  # which is belfryd's
+
+
+def fake_etcd(path, version):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\necho 'etcd Version: {version}'\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_an_etcd_is_chosen_by_its_version_or_path(tmp_path):
+    newest = tmp_path / "peers" / "newest"
+    programs = {name: fake_etcd(newest / name, version) for name, version in
+                {"etcd": "3.7.1", "etcd-3.6": "3.6.14", "etcd-3.5.30": "3.5.30", "etcd-main": "3.8.0-alpha.0"}.items()}
+    installed = fake_etcd(tmp_path / "bin" / "etcd", "3.5.16")
+
+    def chosen(which):
+        env = {**os.environ, "PEERS": str(tmp_path / "peers"), "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
+        done = subprocess.run(["bash", os.path.join(TOOLS, "etcd-program"), which], env=env, capture_output=True, text=True, timeout=30)
+        return done.stdout.strip() or done.stderr
+    assert chosen("3.5") == str(installed)
+    for which, name in {"3.6": "etcd-3.6", "3.7": "etcd", "3.7.1": "etcd", "3.5.30": "etcd-3.5.30", "main": "etcd-main"}.items():
+        assert chosen(which) == str(programs[name]), which
+    assert chosen(str(installed)) == str(installed)
+    for which in ("3.8", "3.7.2", "nonsense"):
+        assert chosen(which).startswith(f"etcd-program: there is no etcd {which} in {newest}"), which
+    for which in ("", "--help", "./nothing"):
+        assert chosen(which).startswith("etcd-program: "), which
+
+
+def test_flags_have_the_names_of_the_servers_version():
+    argv = ["etcd", "--name", "experimental", "--experimental-watch-progress-notify-interval", "1s"]
+    assert named_as_in((3, 5, 30), argv) == named_as_in((3, 4, 23), argv) == argv
+    assert named_as_in((3, 6, 0), argv)[3] == named_as_in((3, 8, 0), argv)[3] == "--watch-progress-notify-interval"
+    assert named_as_in((3, 7, 1), argv)[:3] == argv[:3]
 
 
 @pytest.mark.parametrize("tool", ["kubectl", "old-etcd", "node-packages", "go-root", "test-tools"])

@@ -10,6 +10,7 @@ import procs
 import pytest
 from client import CLIENTV3, LIBBELFRY, Recorder, write
 from checker import Spec
+from etcd import PROGRAM as ETCD
 from patience import Patience
 from ports import free_port
 
@@ -103,7 +104,7 @@ def test_grpc_proxy_beside_it(written, tmp_path, figure):
     cluster, first, last = written
     port = free_port()
     log = open(tmp_path / "proxy.log", "wb")
-    proxy = procs.spawn(["etcd", "grpc-proxy", "start", "--endpoints", cluster.members[0].endpoint, "--listen-addr",
+    proxy = procs.spawn([ETCD, "grpc-proxy", "start", "--endpoints", cluster.members[0].endpoint, "--listen-addr",
                          f"127.0.0.1:{port}", "--advertise-client-url", ""], stdout=log, stderr=subprocess.STDOUT)
     procs.wait_until(lambda: procs.run(["etcdctl", "--endpoints", f"127.0.0.1:{port}", "get", "x"], check=False).returncode
                      == 0, 20, 0.2, "grpc-proxy answers")

@@ -10,6 +10,7 @@ import procs
 import pytest
 from certs import Certs
 from client import Writer, binary, write
+from etcd import PROGRAM as ETCD
 from liar import LIES, WAIT, Liar
 from pair import Pair
 from patience import SCALE
@@ -133,7 +134,7 @@ def test_nothing_is_wrong_with_etcd_itself(make_cluster, soak, seed, figure):
 def start_proxy(cluster, folder):
     port = free_port()
     with open(folder / "proxy.log", "wb") as log:
-        procs.spawn(["etcd", "grpc-proxy", "start", "--endpoints", cluster.members[0].endpoint, "--listen-addr",
+        procs.spawn([ETCD, "grpc-proxy", "start", "--endpoints", cluster.members[0].endpoint, "--listen-addr",
                      f"127.0.0.1:{port}", "--advertise-client-url", ""], stdout=log, stderr=subprocess.STDOUT)
     procs.wait_until(lambda: procs.run(["etcdctl", "--endpoints", f"127.0.0.1:{port}", "get", "x"],
                                        check=False).returncode == 0, 20, 0.2, "grpc-proxy answers")

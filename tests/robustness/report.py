@@ -10,6 +10,7 @@ import picture
 import procs
 from checker import PROPERTIES
 from client import binary
+from etcd import PROGRAM as ETCD
 from machine import PATHS
 
 COMMAND = "tests/robustness/run"
@@ -48,7 +49,7 @@ def result_of(machine, args, verdicts):
                            *([f"--rate {args.rate}"] if args.rate else [])]),
         "when": time.strftime("%Y-%m-%d"),
         "machine": f"{platform.system()} {platform.release().split('-')[0]}, {os.cpu_count()} cores",
-        "belfryd": _said([binary("belfryd"), "--version"]), "etcd": _said(["etcd", "--version"]),
+        "belfryd": _said([binary("belfryd"), "--version"]), "etcd": _said([ETCD, "--version"]),
         "seconds": machine.seconds(), "revisions": machine.truth.last_rev(), "written": dict(machine.written),
         "growth": {name: growth.judge(sizes, machine.seconds()) for name, sizes in machine.sampler.sizes.items()
                    if args.last_s},
