@@ -367,7 +367,17 @@ def malformed_timeout(text):
     return dict(differs="timeout-text", becomes=grpc_text(f'malformed grpc-timeout: "{text}"'))
 
 
+def deadline_told(etcd, base):
+    """The status in the place of a reset."""
+    assert etcd["end"] == "reset 8", etcd["end"]
+    etcd["end"] = "end of stream"
+    etcd["headers"].append({"grpc-status": "4", "grpc-message": "context deadline exceeded"})
+    return etcd
+
+
 def negative_timeout(etcd, base):
+    if etcd["headers"][0].get("grpc-status") == "13":
+        return grpc_text('malformed grpc-timeout: "-1S"')(etcd, base)  # timeout-text
     head, *trailers = etcd["headers"]  # the head may come by itself
     assert (trailers[-1] if trailers else head)["grpc-status"] == "4"
     etcd["headers"] = [head | {":status": "400", "grpc-status": "13", "grpc-message": 'malformed grpc-timeout: "-1S"'}]
@@ -435,8 +445,8 @@ REQUESTS = [
     Request("a lease that is not there", "/etcdserverpb.Lease/LeaseTimeToLive", frame(b"\x08\x63")),
     Request("the lock service", "/v3lockpb.Lock/Unlock", frame(b"\x0a\x01a")),
     Request("the election service", "/v3electionpb.Election/Leader", frame(b"\x0a\x01a")),
-    Request("a watch that ends by its deadline", WATCH, NEVER, SOON),
-    Request("a watch that has nothing to say ends by its deadline", WATCH, b"", SOON),
+    Request("a watch that ends by its deadline", WATCH, NEVER, SOON, differs="deadline-reset", becomes=deadline_told),
+    Request("a watch that has nothing to say ends by its deadline", WATCH, b"", SOON, differs="deadline-reset", becomes=deadline_told),
     Request("an undecodable message on a watch", WATCH, frame(b"\x0a\x05a"), SOON, differs="undecodable-text",
             becomes=grpc_text("grpc: failed to unmarshal the received message: proto: malformed WatchRequest")),
     Request("a watch: compressed, without saying how", WATCH, frame(gzip.compress(NEVER[5:]), 1), SOON),

@@ -11,6 +11,7 @@ from gateway_requests import KNOWN_LEASES, PATHS, is_safe
 # What differs by nature: who answers, what the members chose, how large their files are, how much of a second has passed.
 MASKED = {"cluster_id", "member_id", "raft_term", "leader", "raftIndex", "raftTerm", "raftAppliedIndex", "dbSize", "dbSizeInUse", "hash",
           "remaining_bytes", "blob", "token"}
+CANCELLED = "stream terminated by RST_STREAM with error code: CANCEL"
 BRIEFLY = {"Grpc-Timeout": "300m"}  # what may wait for somebody else
 CHOSEN_LEASES = 1 << 32  # those that etcd chooses are above
 NAMED_BY_LEASE = re.compile(rb"/[0-9a-f]{5,16}$")  # keys of locks and elections: the lease is often one that etcd chose
@@ -94,6 +95,8 @@ def known_difference(path, etcd, tier):
         return None
     if theirs[0] == 3 and not theirs[1].startswith("etcdserver: "):
         return "gateway-text"
+    if theirs == (4, CANCELLED) and ours == (4, "context deadline exceeded"):
+        return "deadline-reset"
     return None
 
 

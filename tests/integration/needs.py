@@ -23,10 +23,6 @@ def peer(why):
     pytest.skip(PEER + why)
 
 
-def by_peer(why):
-    pytest.skip(BY_PEER + why)
-
-
 def full_length(why):
     pytest.skip(LENGTH + why)
 

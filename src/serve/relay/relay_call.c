@@ -393,8 +393,8 @@ static void on_up_closed(struct uplink_call *up, const struct uplink_end *end, v
     int code = end->lost ? BELFRY_GRPC_UNAVAILABLE : belfry_grpc_code_of_h2(end->h2_code);
     const char *why = end->why;
 
-    /* etcd from 3.6 on may cancel the stream of a call whose time is over, instead of answering it. Times are rounded
-     * to a millisecond. */
+    /* etcd from 3.5.28 and 3.6.9 on may cancel the stream of a call whose time is over, instead of answering it. Times
+     * are rounded to a millisecond. */
     uint64_t now = belfry_clock_ms();
     if (code == BELFRY_GRPC_CANCELLED && call->due_ms != BELFRY_NEVER && call->due_ms <= now + GRACE_MS + 1) {
         code = BELFRY_GRPC_DEADLINE_EXCEEDED;

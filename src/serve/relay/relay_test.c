@@ -792,7 +792,7 @@ static void a_reset_becomes_the_code_it_stands_for(void **state)
     }
 }
 
-/* etcd from 3.6 on may do so with a call whose time is over. */
+/* etcd from 3.5.28 and 3.6.9 on may do so with a call whose time is over. */
 static void a_stream_that_is_cancelled_after_its_deadline_has_exceeded_it(void **state)
 {
     static const char *const soon[] = {"content-type: application/grpc", "grpc-timeout: 50m", NULL};
