@@ -171,11 +171,10 @@ bool above_answers_unserved(const struct above *above)
 
 const char *above_etcd_version(const struct above *above)
 {
-    if (above->kind != ABOVE_TIER)
-        return above->version;
     const struct about *them = &above->them;
-    const struct about_level *top = them->n_above > 0 ? &them->above[them->n_above - 1] : NULL;
-    return top == NULL || about_is_tier(top) ? "" : top->version;
+    const struct about_level *top =
+        above->kind == ABOVE_TIER && them->n_above > 0 ? &them->above[them->n_above - 1] : NULL;
+    return top != NULL && !about_is_tier(top) ? top->version : above->version;
 }
 
 static void above_describe_hop(const struct above *above, struct about_level *self)

@@ -76,7 +76,8 @@ void above_stamp(struct above *above, int64_t head);
 /* Does a server answer, and serve no stream? */
 bool above_answers_unserved(const struct above *above);
 
-/* The version of the etcd at the top, which may be a moment old; "": it is not known. */
+/* The version of the etcd at the top, which may be a moment old; "" or no version: it is not known. A tier that does
+ * not report it yet has passed our question for a status on to a member of that etcd. */
 const char *above_etcd_version(const struct above *above);
 
 /* Adds to `out` what is known: the hop of out->self, and the levels above it. `shown`: upstream's highest revision. */

@@ -215,8 +215,12 @@ static void keys_only_follows_the_version_of_the_etcd_at_the_top(void **state)
     tell_above(0, "up", (const char *const[]){"mid", "etcd", NULL}, 0);
     drive_until(bed.status.keys_only == ETCD_KEYS_ONLY_LEASED); /* that one is 3.5.16 */
     assert_string_equal(bed.status.version, "3.7.1");           /* of whatever member it asked for its status */
+    struct about about = tier_below("up", (const char *const[]){"mid", "etcd", NULL}, 0);
+    about.above[1].version[0] = '\0';
+    tell(0, &about);
+    drive_until(bed.status.keys_only == ETCD_KEYS_ONLY_UNKNOWN); /* it does not tell everybody */
     tell_above(0, "up", (const char *const[]){"mid", NULL}, 0);
-    drive_until(bed.status.keys_only == ETCD_KEYS_ONLY_UNKNOWN);
+    drive_until(bed.status.keys_only == ETCD_KEYS_ONLY_BARE); /* "mid" does not know it yet */
 }
 
 static void ninth_in_a_row_gives_up_without_a_request_going_all_the_way(void **state)

@@ -14,6 +14,7 @@ import grpc
 import procs
 import pytest
 from differential import Store, channel, decode, varint
+from etcd import version_of
 from kv_requests import PATHS, TXN, Draw, encode, shrink, text
 from ports import free_port
 from stack import Stack
@@ -293,6 +294,21 @@ def test_generated_reads_are_answered_as_by_etcd(bed, kind, rng, figure, soak):
     assert share > {"Range": 0.6, "Txn": 0.35}[kind], answered
     assert seen[f"{kind} with content"] > n_requests / 4
     assert seen[f"{kind} 3"] > 0 and seen[f"{kind} 11"] > 0
+
+
+@pytest.mark.parametrize("target", range(5))
+def test_leases_of_keys_only_are_as_in_etcds_version(bed, target):
+    """etcd tells them up to 3.6, later ones only in a Range that is sorted by value."""
+    lease = bed.store.grant(100_000)
+    bed.data.draw.head = bed.store.put(b"/p/leased", b"v", lease)
+    bed.settle()
+    message = [("key", b"/p/leased"), ("keys_only", 1), ("sort_target", target)]
+    for kind, asked in (("Range", message), ("Txn", [("success", [("range", message)])])):
+        etcd = bed.etcd.ask(kind, asked)
+        for side in bed.sides:
+            assert side.ask(kind, asked).compared() == etcd.compared(), (kind, str(etcd))
+    rows = [decode("KeyValue", payload) for n, _, payload in split_fields(bed.etcd.ask("Range", message).raw) if n == 2]
+    assert [row.get("lease") for row in rows] == [lease if version_of() < (3, 7) or target == 4 else None], rows
 
 
 KEY, PREFIX = [("key", b"/p/003")], [("key", b"/p/"), ("range_end", b"/p0")]
