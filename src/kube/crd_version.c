@@ -244,6 +244,7 @@ void kube_version_fini(struct kube_version *version)
     for (size_t i = 0; i < version->n_fields; i++) {
         free(version->fields[i].name);
         belfry_kube_path_free(version->fields[i].path);
+        belfry_kube_path_free(version->fields[i].otherwise);
     }
     free(version->columns);
     free(version->fields);

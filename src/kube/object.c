@@ -339,6 +339,17 @@ static struct belfry_bytes field_of(yyjson_val *val)
     return belfry_bytes_str("");
 }
 
+static struct belfry_bytes value_of(const struct kube_field *field, yyjson_val *root)
+{
+    if (field->path == NULL)
+        return belfry_bytes_str("");
+    yyjson_val *val = belfry_kube_path_get(field->path, root, 0);
+    if (field->otherwise != NULL && field_of(val).len == 0)
+        val = belfry_kube_path_get(field->otherwise, root, 0);
+    bool is_missing = (val == NULL || yyjson_is_null(val)) && field->missing != NULL;
+    return is_missing ? belfry_bytes_str(field->missing) : field_of(val);
+}
+
 static void find_attributes(struct source *source)
 {
     const struct kube_version *version = source->version;
@@ -346,9 +357,7 @@ static void find_attributes(struct source *source)
     if (source->metadata != NULL)
         find_labels(source);
     for (size_t i = 0; i < version->n_fields; i++) {
-        yyjson_val *val = belfry_kube_path_get(version->fields[i].path, source->document.root, 0);
-        bool is_missing = (val == NULL || yyjson_is_null(val)) && version->fields[i].missing != NULL;
-        source->fields[i] = is_missing ? belfry_bytes_str(version->fields[i].missing) : field_of(val);
+        source->fields[i] = value_of(&version->fields[i], source->document.root);
         source->string_bytes += source->fields[i].len;
     }
 }

@@ -404,30 +404,78 @@ static bool is_api_resource(const struct kube_api_resource *of)
            strlen(of->singular) <= KUBE_SUBDOMAIN_MAX;
 }
 
+static enum belfry_err set_path(struct belfry_kube_path **out, const char *text)
+{
+    return text == NULL ? BELFRY_OK : belfry_kube_path_read(belfry_bytes_str(text), out);
+}
+
 static enum belfry_err set_field(struct kube_field *field, const struct kube_builtin_field *from)
 {
     char path[TEXT_MAX];
     snprintf(path, sizeof(path), ".%s", from->name);
     field->missing = from->missing;
     enum belfry_err err = set_text(&field->name, from->name);
-    return err != BELFRY_OK
-               ? err
-               : belfry_kube_path_read(belfry_bytes_str(from->path == NULL ? path : from->path), &field->path);
+    if (err == BELFRY_OK && !from->is_empty)
+        err = set_path(&field->path, from->path == NULL ? path : from->path);
+    return err == BELFRY_OK ? set_path(&field->otherwise, from->otherwise) : err;
+}
+
+/* Those that the server's version has. */
+static enum belfry_err set_builtin_fields(struct kube_version *version, const struct kube_builtin_type *type,
+                                          unsigned minor)
+{
+    enum belfry_err err = BELFRY_OK;
+    version->no_namespace = type->no_namespace;
+    version->fields = calloc(type->n_fields, sizeof(*version->fields));
+    if (version->fields == NULL)
+        return BELFRY_ERR_NOMEM;
+    for (size_t i = 0; i < type->n_fields && err == BELFRY_OK; i++)
+        if (kube_builtin_has(&type->fields[i], minor))
+            err = set_field(&version->fields[version->n_fields++], &type->fields[i]);
+    return err;
+}
+
+/* BELFRY_ERR_INVALID: no path of a field. */
+static enum belfry_err set_custom_field(struct kube_field *field, const char *text)
+{
+    if (text[0] != '.' || strpbrk(text, "=!,\\") != NULL)
+        return BELFRY_ERR_INVALID;
+    enum belfry_err err = set_path(&field->path, text);
+    if (err == BELFRY_OK && !belfry_kube_path_is_simple(field->path))
+        err = BELFRY_ERR_INVALID;
+    if (err == BELFRY_OK)
+        err = set_text(&field->name, text + 1);
+    if (err == BELFRY_OK)
+        return BELFRY_OK;
+    belfry_kube_path_free(field->path);
+    *field = (struct kube_field){0};
+    return err;
+}
+
+/* As the definition has them. A cluster-scoped custom resource cannot be selected by a namespace. */
+static enum belfry_err set_custom_fields(struct kube_version *version, const struct kube_api_resource *of)
+{
+    version->no_namespace = !of->namespaced;
+    if (of->n_fields == 0)
+        return BELFRY_OK;
+    version->fields = calloc(of->n_fields, sizeof(*version->fields));
+    if (version->fields == NULL)
+        return BELFRY_ERR_NOMEM;
+    for (size_t i = 0; i < of->n_fields && version->n_fields < KUBE_CRD_FIELDS; i++) {
+        enum belfry_err err = set_custom_field(&version->fields[version->n_fields], of->fields[i]);
+        if (err == BELFRY_ERR_NOMEM)
+            return err;
+        version->n_fields += err == BELFRY_OK;
+    }
+    return BELFRY_OK;
 }
 
 static enum belfry_err set_fields(struct kube_version *version, const struct kube_api_resource *of)
 {
-    enum belfry_err err = BELFRY_OK;
-    size_t n;
-    const struct kube_builtin_field *fields = kube_builtin_fields(of->group, of->version, of->plural, &n);
-    if (n == 0)
-        return BELFRY_OK;
-    version->fields = calloc(n, sizeof(*version->fields));
-    if (version->fields == NULL)
-        return BELFRY_ERR_NOMEM;
-    for (; version->n_fields < n && err == BELFRY_OK; version->n_fields++)
-        err = set_field(&version->fields[version->n_fields], &fields[version->n_fields]);
-    return err;
+    const struct kube_builtin_type *type = kube_builtin_find(of->group, of->version, of->plural);
+    if (type != NULL)
+        return set_builtin_fields(version, type, of->minor);
+    return kube_builtin_is_group(of->group) ? BELFRY_OK : set_custom_fields(version, of);
 }
 
 static enum belfry_err set_version(struct kube_resource *resource, const struct kube_api_resource *of)
@@ -458,17 +506,19 @@ static enum belfry_err set_made_texts(struct kube_resource *resource)
     return set_text(&resource->omitted, text);
 }
 
-static uint64_t hash_api(const struct kube_api_resource *of)
+static uint64_t hash_api(const struct kube_api_resource *of, const struct kube_version *version)
 {
     uint64_t hash = hash_more(hash_more(of->namespaced, of->group), of->version);
-    return hash_more(hash_more(hash, of->plural), of->kind);
+    hash = hash_more(hash_more(hash, of->plural), of->kind);
+    for (size_t i = 0; i < version->n_fields; i++)
+        hash = hash_more(hash, version->fields[i].name);
+    return hash;
 }
 
 static enum belfry_err resource_set(struct kube_resource *resource, const struct kube_api_resource *of)
 {
     resource->namespaced = of->namespaced;
     resource->is_verbatim = true;
-    resource->hash = hash_api(of);
     enum belfry_err err = set_text(&resource->group, of->group);
     if (err == BELFRY_OK)
         err = set_text(&resource->plural, of->plural);
@@ -482,7 +532,10 @@ static enum belfry_err resource_set(struct kube_resource *resource, const struct
         err = set_text(&resource->guard, "");
     if (err == BELFRY_OK)
         err = set_version(resource, of);
-    return err == BELFRY_OK ? set_made_texts(resource) : err;
+    if (err != BELFRY_OK)
+        return err;
+    resource->hash = hash_api(of, &resource->versions[0]);
+    return set_made_texts(resource);
 }
 
 enum belfry_err kube_resource_of_api(const struct kube_api_resource *of, struct kube_resource **out)

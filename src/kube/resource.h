@@ -38,9 +38,10 @@ struct kube_column {
 };
 
 struct kube_field {
-    char *name; /* as in a selector: "spec.nodeName" */
-    struct belfry_kube_path *path;
-    const char *missing; /* its value if the object does not have it; a constant. NULL: "" */
+    char *name;                         /* as in a selector: "spec.nodeName" */
+    struct belfry_kube_path *path;      /* NULL: every object has "" */
+    struct belfry_kube_path *otherwise; /* of objects that have nothing or "" at `path`; NULL: none */
+    const char *missing;                /* its value if the object does not have it; a constant. NULL: "" */
 };
 
 struct kube_version {
@@ -52,7 +53,8 @@ struct kube_version {
     size_t n_columns;
     struct kube_field *fields; /* in addition to metadata.name and metadata.namespace */
     size_t n_fields;
-    char *schema; /* openAPIV3Schema as compact JSON; NULL: none */
+    bool no_namespace; /* metadata.namespace is none of the fields */
+    char *schema;      /* openAPIV3Schema as compact JSON; NULL: none */
 };
 
 struct kube_resource {
@@ -93,11 +95,15 @@ BELFRY_NODISCARD enum belfry_err kube_resource_read(struct belfry_bytes manifest
 struct kube_api_resource {
     const char *group, *version, *plural, *singular, *kind; /* group "": core; singular may be "" */
     bool namespaced;
+    unsigned minor;            /* of the server's version: 31 for Kubernetes 1.31; 0: not known */
+    const char *const *fields; /* paths by which a custom resource can be selected (".spec.color"), as its definition
+                                  says; those that are no path are left out */
+    size_t n_fields;           /* at most KUBE_CRD_FIELDS */
 };
 
-/* Makes a verbatim resource with this one version. The fields by which it can be selected, and whether items of lists
- * omit kind and apiVersion, come from builtin.h. Errors: BELFRY_ERR_INVALID (a name that cannot be one),
- * BELFRY_ERR_NOMEM. */
+/* Makes a verbatim resource with this one version. The fields by which a built-in type can be selected at a server of
+ * this version, and whether items of lists omit kind and apiVersion, come from builtin.h.
+ * Errors: BELFRY_ERR_INVALID (a name that cannot be one), BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err kube_resource_of_api(const struct kube_api_resource *of, struct kube_resource **out);
 
 struct kube_resource *kube_resource_ref(const struct kube_resource *resource);

@@ -476,7 +476,9 @@ static void list_name(char *list, size_t size, const char *name)
 static enum belfry_err refuse_field(struct selector_draft *draft, struct belfry_bytes name,
                                     const struct kube_version *version)
 {
-    char list[320] = "metadata.name, metadata.namespace";
+    char list[320] = "metadata.name";
+    if (!version->no_namespace)
+        list_name(list, sizeof(list), "metadata.namespace");
     for (size_t i = 0; i < version->n_fields; i++)
         list_name(list, sizeof(list), version->fields[i].name);
     kube_status_set(draft->status, KUBE_BAD_REQUEST, "field label not supported: %s (supported: %s)",
@@ -493,7 +495,9 @@ static bool find_field(const struct kube_version *version, struct belfry_bytes n
         }
     }
     *place = belfry_bytes_equal(name, belfry_bytes_str("metadata.name")) ? SELECTOR_NAME : SELECTOR_NAMESPACE;
-    return *place == SELECTOR_NAME || belfry_bytes_equal(name, belfry_bytes_str("metadata.namespace"));
+    if (*place == SELECTOR_NAME)
+        return true;
+    return !version->no_namespace && belfry_bytes_equal(name, belfry_bytes_str("metadata.namespace"));
 }
 
 static enum belfry_err read_term(struct selector_draft *draft, char *text, size_t len,

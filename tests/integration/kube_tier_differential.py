@@ -130,9 +130,10 @@ def of_table(table, kind, revs):
 FIELDS = {
     PODS: ("spec.nodeName%3Dn1", "spec.nodeName%21%3Dn1", "spec.nodeName%3D", "status.phase%3DPending", "status.phase%21%3DPending",
            "spec.restartPolicy%3DAlways", "spec.schedulerName%3Ddefault-scheduler", "spec.serviceAccountName%3D", "status.podIP%3D",
-           "status.nominatedNodeName%3D", "spec.nodeName%3Dn1,metadata.name%3Da", "spec.hostNetwork%3Dfalse", "spec.containers%3Dc"),
-    NODES: ("spec.unschedulable%3Dfalse", "spec.unschedulable%3Dtrue", "metadata.name%3Da"),
-    SERVICES: ("spec.clusterIP%3DNone", "spec.type%3DClusterIP"),
+           "status.nominatedNodeName%3D", "spec.nodeName%3Dn1,metadata.name%3Da", "spec.hostNetwork%3Dfalse", "spec.containers%3Dc",
+           "status.podIPs%3D", "status.podIPs%3D1"),
+    NODES: ("spec.unschedulable%3Dfalse", "spec.unschedulable%3Dtrue", "metadata.name%3Da", "metadata.namespace%3D"),
+    SERVICES: ("spec.clusterIP%3DNone", "spec.clusterIP%21%3DNone", "spec.type%3DClusterIP"),
     MAPS: ("data.k%3Dv",), SLICES: ("addressType%3DIPv4",),
     WIDGETS: ("spec.color%3Dred",),
     WIDGETS36: ("spec.color%3Dred", "spec.color%3Dblue", "spec.size%3D3", "spec.nodeName%3D", "status.phase%3DX"),
