@@ -19,7 +19,7 @@ struct kube_ingest_opts {
     struct resource_set_opts set;        /* without loop */
     const char *name;                    /* of the tier; lent */
     struct resource_standing *standings; /* of each resource */
-    /* On the thread: a resource was found. */
+    /* On the thread: a resource was found, or is selected by other fields than before (resource_set_events.found). */
     void (*found)(size_t number, const struct resource_set_view *view, void *user);
     void (*wake)(void *user); /* a log has more, or a standing moved */
     void *user;

@@ -616,13 +616,43 @@ struct found_mail {
     struct kube_parts_resource found; /* with a reference */
 };
 
+static struct kube_core *core_of(struct kube_parts *t, size_t number)
+{
+    for (size_t i = 0; i < t->n_cores; i++)
+        if (t->cores[i]->number == number)
+            return t->cores[i];
+    return NULL;
+}
+
+/* Errors: BELFRY_ERR_NOMEM (it is relayed until the next turn). */
+static enum belfry_err core_change(struct kube_core *core, const struct kube_resource *to)
+{
+    if (to->hash == core->resource->hash)
+        return BELFRY_OK;
+    core_relay(core);
+    kube_resource_unref(core->resource);
+    core->resource = kube_resource_ref(to);
+    core->standing_turn = 0; /* looked at anew: whether it is answered */
+    core_look(core);
+    return core->standing_turn != 0 ? BELFRY_OK : BELFRY_ERR_NOMEM;
+}
+
+static enum belfry_err take_found(struct kube_parts *t, const struct kube_parts_resource *found)
+{
+    struct kube_core *core = core_of(t, found->number);
+    if (core != NULL)
+        return core_change(core, found->resource);
+    enum belfry_err err = core_create(t, found, &t->cores[t->n_cores]);
+    t->n_cores += err == BELFRY_OK;
+    return err;
+}
+
 static void open_found(struct mail *mail, void *owner)
 {
     struct found_mail *order = belfry_container(mail, struct found_mail, mail);
     struct kube_parts *t = owner == NULL ? NULL : kube_of(worker_thread_parts(owner));
     if (t != NULL) {
-        enum belfry_err err = core_create(t, &order->found, &t->cores[t->n_cores]);
-        t->n_cores += err == BELFRY_OK;
+        enum belfry_err err = take_found(t, &order->found);
         if (err != BELFRY_OK)
             belfry_logf(t->opts.log, BELFRY_LOG_ERROR, "resource_not_served",
                         "resource=%s worker=%u why=\"%s\" hint=\"its requests are relayed\"",

@@ -44,7 +44,8 @@ struct kube_parts_opts { /* lent, but for numbers */
 BELFRY_NODISCARD enum belfry_err kube_parts_create(const void *opts, const struct worker_parts_host *host,
                                                    struct worker_parts **out);
 
-/* A resource that was found: from now on it is answered here. */
+/* A resource that was found: from now on it is answered here. Or one of a number that was added before, and is selected
+ * by other fields now: its watches end cleanly if that is so, and their clients go on. */
 struct kube_parts_resource {
     size_t number;
     const struct kube_resource *resource; /* one reference is taken */

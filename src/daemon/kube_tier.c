@@ -9,6 +9,7 @@
 
 #include "daemon/kube_parts.h"
 #include "daemon/seed.h"
+#include "kube/builtin.h"
 
 #define SHELF_BYTES       4096               /* nothing is backfilled, so nothing is put there */
 #define FORMS_BYTES       (16 * 1024 * 1024) /* of decoded events, of all resources on a worker, */
@@ -82,12 +83,19 @@ static void on_found(size_t number, const struct resource_set_view *view, void *
 {
     struct kube_tier *tier = user;
     const struct resource_name *name = &tier->names[number];
+    const struct resource_selectable *selectable = &view->facts->selectable;
+    const char *fields[RESOURCE_FIND_FIELDS];
+    for (size_t i = 0; i < selectable->n_fields; i++)
+        fields[i] = selectable->fields[i];
     struct kube_api_resource api = {.group = name->group,
                                     .version = view->facts->version,
                                     .plural = name->plural,
                                     .singular = view->facts->singular,
                                     .kind = view->facts->kind,
-                                    .namespaced = view->facts->is_namespaced};
+                                    .namespaced = view->facts->is_namespaced,
+                                    .minor = selectable->minor,
+                                    .fields = fields,
+                                    .n_fields = selectable->n_fields};
     struct kube_resource *resource = NULL;
     enum belfry_err err = kube_resource_of_api(&api, &resource);
     struct kube_parts_resource found = {.number = number,
@@ -150,6 +158,7 @@ static enum belfry_err start_ingest(struct kube_tier *tier)
                                             .history_bytes = config->history_bytes,
                                             .history_age_s = config->history_age_s,
                                             .n_workers = config->workers,
+                                            .is_builtin = kube_builtin_is_group,
                                             .seed = seed_draw(),
                                             .log = tier->opts.log},
                                     .name = tier->opts.word,

@@ -9,26 +9,52 @@
 #include "opt/nearest.h"
 #include "json/document.h"
 
-static void find_set_path(struct resource_find *find)
+#define DEFINITIONS "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+#define MINOR_MAX   1000
+
+static void find_set_step(struct resource_find *find, enum resource_find_step step)
 {
-    const char *group = find->name.group;
-    const char *version = find->has_versions ? find->versions[find->at] : "";
-    if (group[0] == '\0')
-        snprintf(find->path, sizeof(find->path), "/api/%s", version);
-    else
-        snprintf(find->path, sizeof(find->path), "/apis/%s%s%s", group, version[0] == '\0' ? "" : "/", version);
+    const char *group = find->name.group, *version = find->versions[find->at];
+    char *path = find->path;
+    find->step = step;
+    switch (step) {
+    case RESOURCE_FIND_GROUP:
+        snprintf(path, sizeof(find->path), "/apis/%s", group);
+        break;
+    case RESOURCE_FIND_RESOURCES:
+        if (group[0] == '\0')
+            snprintf(path, sizeof(find->path), "/api/%s", version);
+        else
+            snprintf(path, sizeof(find->path), "/apis/%s/%s", group, version);
+        break;
+    case RESOURCE_FIND_SERVER:
+        snprintf(path, sizeof(find->path), "/version");
+        break;
+    case RESOURCE_FIND_DEFINITION:
+        snprintf(path, sizeof(find->path), DEFINITIONS "/%s.%s", find->name.plural, group);
+        break;
+    }
 }
 
-void resource_find_init(struct resource_find *find, const struct resource_name *name)
+void resource_find_init(struct resource_find *find, const struct resource_name *name, bool is_custom)
 {
-    *find = (struct resource_find){.name = *name, .why = ""};
+    *find = (struct resource_find){.name = *name, .is_custom = is_custom, .why = ""};
     const char *version = name->group[0] == '\0' ? "v1" : name->version;
     if (version[0] != '\0') {
-        find->has_versions = true;
         find->n_versions = 1;
         memcpy(find->versions[0], version, strlen(version) + 1);
     }
-    find_set_path(find);
+    find_set_step(find, version[0] != '\0' ? RESOURCE_FIND_RESOURCES : RESOURCE_FIND_GROUP);
+}
+
+void resource_find_init_selectable(struct resource_find *find, const struct resource_find *found)
+{
+    assert(found->state == RESOURCE_FIND_FOUND);
+    *find = *found;
+    find->state = RESOURCE_FIND_ASKING;
+    find->is_unsure = false;
+    find->facts.selectable = (struct resource_selectable){0};
+    find_set_step(find, RESOURCE_FIND_SERVER);
 }
 
 static enum resource_find_state find_fail(struct resource_find *find, const char *why)
@@ -76,8 +102,7 @@ static enum resource_find_state find_take_group(struct resource_find *find, yyjs
     yyjson_arr_foreach(versions, i, n, version) find_add_version(find, version);
     if (find->n_versions == 0)
         return find_fail(find, "the group has no versions");
-    find->has_versions = true;
-    find_set_path(find);
+    find_set_step(find, RESOURCE_FIND_RESOURCES);
     return find->state;
 }
 
@@ -147,7 +172,7 @@ static enum resource_find_state find_next_version(struct resource_find *find)
     if (++find->at == find->n_versions)
         find->state = RESOURCE_FIND_ABSENT;
     else
-        find_set_path(find);
+        find_set_step(find, RESOURCE_FIND_RESOURCES);
     return find->state;
 }
 
@@ -170,7 +195,87 @@ static enum resource_find_state find_take_resources(struct resource_find *find, 
     memcpy(facts->version, find->versions[find->at], sizeof(facts->version));
     snprintf(facts->group_version, sizeof(facts->group_version), "%s%s%s", find->name.group,
              find->name.group[0] == '\0' ? "" : "/", facts->version);
+    find_set_step(find, RESOURCE_FIND_SERVER);
+    return find->state;
+}
+
+/* ---- by which fields it can be selected ---- */
+
+static enum resource_find_state find_end(struct resource_find *find)
+{
     find->state = RESOURCE_FIND_FOUND;
+    return find->state;
+}
+
+/* "minor" is "31", or "31+" of some vendors. */
+static enum resource_find_state find_take_server(struct resource_find *find, yyjson_val *root)
+{
+    const char *major = yyjson_get_str(yyjson_obj_get(root, "major"));
+    const char *minor = yyjson_get_str(yyjson_obj_get(root, "minor"));
+    unsigned number = 0;
+    if (major != NULL && strcmp(major, "1") == 0 && minor != NULL)
+        for (; *minor >= '0' && *minor <= '9' && number < MINOR_MAX; minor++)
+            number = 10 * number + (unsigned)(*minor - '0');
+    find->facts.selectable.minor = number;
+    if (!find->is_custom)
+        return find_end(find);
+    find_set_step(find, RESOURCE_FIND_DEFINITION);
+    return find->state;
+}
+
+static void find_add_field(struct resource_find *find, yyjson_val *field)
+{
+    struct resource_selectable *selectable = &find->facts.selectable;
+    yyjson_val *path = yyjson_obj_get(field, "jsonPath");
+    size_t len = yyjson_get_len(path);
+    if (!yyjson_is_str(path) || len >= RESOURCE_FIND_FIELD || selectable->n_fields == RESOURCE_FIND_FIELDS)
+        return;
+    memcpy(selectable->fields[selectable->n_fields++], yyjson_get_str(path), len + 1);
+}
+
+/* Those of the version that is followed. */
+static enum resource_find_state find_take_definition(struct resource_find *find, yyjson_val *root)
+{
+    yyjson_val *versions = yyjson_obj_get(yyjson_obj_get(root, "spec"), "versions"), *version, *field;
+    size_t i, n, k, m;
+    yyjson_arr_foreach(versions, i, n, version)
+    {
+        yyjson_val *name = yyjson_obj_get(version, "name");
+        if (!yyjson_is_str(name) || !yyjson_equals_str(name, find->facts.version))
+            continue;
+        yyjson_arr_foreach(yyjson_obj_get(version, "selectableFields"), k, m, field) find_add_field(find, field);
+    }
+    return find_end(find);
+}
+
+static enum resource_find_state find_take_document(struct resource_find *find, yyjson_val *root)
+{
+    switch (find->step) {
+    case RESOURCE_FIND_GROUP:
+        return find_take_group(find, root);
+    case RESOURCE_FIND_RESOURCES:
+        return find_take_resources(find, root);
+    case RESOURCE_FIND_SERVER:
+        return find_take_server(find, root);
+    case RESOURCE_FIND_DEFINITION:
+        break;
+    }
+    return find_take_definition(find, root);
+}
+
+/* The server does not give it. Selectors of fields that are not known are left to the server. */
+static enum resource_find_state find_refused(struct resource_find *find, int status)
+{
+    if (find->step >= RESOURCE_FIND_SERVER) {
+        find->is_unsure = find->is_unsure || (status != 401 && status != 403 && status != 404);
+        return find_take_document(find, NULL);
+    }
+    if (status != 404)
+        return find_fail(find, status == 401 || status == 403 ? "the tier may not read the server's discovery"
+                                                              : "the server does not answer its discovery");
+    if (find->step == RESOURCE_FIND_RESOURCES)
+        return find_next_version(find);
+    find->state = RESOURCE_FIND_ABSENT;
     return find->state;
 }
 
@@ -178,22 +283,16 @@ enum resource_find_state resource_find_take(struct resource_find *find, int stat
 {
     struct belfry_kube_document document;
     assert(find->state == RESOURCE_FIND_ASKING);
-    if (status == 404 && find->has_versions)
-        return find_next_version(find);
-    if (status == 404) {
-        find->state = RESOURCE_FIND_ABSENT;
-        return find->state;
-    }
     if (status != 200)
-        return find_fail(find, status == 401 || status == 403 ? "the tier may not read the server's discovery"
-                                                              : "the server does not answer its discovery");
+        return find_refused(find, status);
     enum belfry_err err = belfry_kube_document_read(&body, 1, &document);
+    if (err == BELFRY_ERR_NOMEM)
+        return find_fail(find, "out of memory");
+    if (err != BELFRY_OK && find->step >= RESOURCE_FIND_SERVER)
+        return find_refused(find, 0);
     if (err != BELFRY_OK)
-        return find_fail(find, err == BELFRY_ERR_NOMEM ? "out of memory" : "the server's discovery is not JSON");
-    if (find->has_versions)
-        find_take_resources(find, document.root);
-    else
-        find_take_group(find, document.root);
+        return find_fail(find, "the server's discovery is not JSON");
+    find_take_document(find, document.root);
     belfry_kube_document_fini(&document);
     return find->state;
 }

@@ -40,10 +40,13 @@ struct entry {
     struct evlog *evlog;
     struct resource_driver *driver;
     uint64_t ready_until; /* BELFRY_NEVER: the driver is ready; 0: it never was */
-    struct {              /* FOLLOWED and stale: does upstream still have it? */
+    struct {              /* FOLLOWED: if it is stale, does upstream still have it? If not, is it selected as before? */
         struct belfry_timer timer;
         struct resource_find find;
         struct server_document *document; /* the answer that is waited for; NULL: none */
+        unsigned server;                  /* that is asked */
+        uint64_t watches;                 /* of the follower, when that was last asked for */
+        bool is_due;                      /* a watch began since then, or there was no answer */
         bool is_gone, is_changed;         /* changed: until a restart */
     } again;
 };
@@ -84,8 +87,9 @@ static void entry_judge(struct entry *entry)
     bool ends = entry_is_ready(entry, now) && entry->ready_until != BELFRY_NEVER;
     belfry_session_set_timer(entry->set->b, &entry->timer, ends ? entry->ready_until : BELFRY_NEVER);
     entry->again.is_gone = entry->again.is_changed || (entry->again.is_gone && !status.is_ready);
+    entry->again.is_due = entry->again.is_due || status.stats.watches > entry->again.watches;
     bool is_looking = entry->again.document != NULL || entry->again.timer.due_ms != BELFRY_NEVER;
-    if (status.is_stale && !is_looking)
+    if ((status.is_stale || (status.is_ready && entry->again.is_due)) && !is_looking)
         belfry_session_set_timer(entry->set->b, &entry->again.timer, now);
 }
 
@@ -178,6 +182,8 @@ static void entry_follow(struct entry *entry)
     }
     free(why);
     entry->state = ENTRY_FOLLOWED;
+    entry->again.watches = 1; /* the first one begins now */
+    entry->again.is_due = entry->find.is_unsure;
     entry->is_absent = false;
     entry->why[0] = '\0';
     replica_serves(entry->store);
@@ -256,6 +262,12 @@ static void entry_ask(struct entry *entry)
         entry_look_failed(entry, 0, "out of memory");
 }
 
+static bool entry_is_custom(const struct entry *entry)
+{
+    const struct resource_set_opts *opts = &entry->set->opts;
+    return opts->is_builtin != NULL && !opts->is_builtin(opts->names[entry->number].group);
+}
+
 static void on_entry_timer(struct belfry_timer *timer)
 {
     struct entry *entry = belfry_container(timer, struct entry, timer);
@@ -267,7 +279,7 @@ static void on_entry_timer(struct belfry_timer *timer)
         entry_follow(entry);
         return;
     }
-    resource_find_init(&entry->find, &entry->set->opts.names[entry->number]);
+    resource_find_init(&entry->find, &entry->set->opts.names[entry->number], entry_is_custom(entry));
     entry_ask(entry);
 }
 
@@ -290,13 +302,35 @@ static void again_gone(struct entry *entry, const char *why)
     entry->set->events.changed(entry->number, entry->set->user);
 }
 
+/* A server that gave no answer is asked again later. */
+static void again_take_selectable(struct entry *entry)
+{
+    const struct resource_selectable *now = &entry->again.find.facts.selectable;
+    struct resource_selectable *before = &entry->find.facts.selectable;
+    entry->again.is_due = entry->again.find.is_unsure;
+    if (entry->again.is_due || memcmp(now, before, sizeof(*now)) == 0) /* it has no padding */
+        return;
+    memcpy(before, now, sizeof(*before));
+    belfry_logf(entry->set->opts.log, BELFRY_LOG_INFO, "resource_selectable",
+                "resource=%s minor=%u fields=%u why=\"its definition or its server is another one\"", entry->text,
+                now->minor, now->n_fields);
+    entry->set->events.found(entry->number, entry->set->user);
+}
+
 /* A preferred version that is another one now is no change: ours may still be served. */
 static void again_found(struct entry *entry)
 {
-    if (facts_equal(&entry->again.find.facts, &entry->find.facts))
+    if (facts_equal(&entry->again.find.facts, &entry->find.facts)) {
+        again_take_selectable(entry);
         return;
+    }
     entry->again.is_changed = true;
     again_gone(entry, "its version, kind or scope is another one: restart the tier");
+}
+
+static void again_look_later(struct entry *entry)
+{
+    belfry_session_set_timer(entry->set->b, &entry->again.timer, belfry_clock_ms() + entry->set->opts.look_ms);
 }
 
 static void on_again_document(const struct server_document_answer *answer, void *user)
@@ -314,31 +348,45 @@ static void on_again_document(const struct server_document_answer *answer, void 
         again_found(entry);
     else if (state == RESOURCE_FIND_ABSENT)
         again_gone(entry, "upstream does not have it any more");
-    entry->server = (entry->server + 1) % entry->set->opts.n_servers;
-    belfry_session_set_timer(entry->set->b, &entry->again.timer, belfry_clock_ms() + entry->set->opts.look_ms);
+    else
+        entry->again.is_due = true;
+    again_look_later(entry);
 }
 
 static void again_ask(struct entry *entry)
 {
-    struct server_document_ask ask = {.server = entry->set->servers[entry->server],
+    struct server_document_ask ask = {.server = entry->set->servers[entry->again.server],
                                       .path = resource_find_path(&entry->again.find),
                                       .max_bytes = RESOURCE_FIND_BYTES,
                                       .timeout_ms = ANSWER_MS};
     if (server_document_get(&ask, on_again_document, entry, &entry->again.document) != BELFRY_OK)
-        belfry_session_set_timer(entry->set->b, &entry->again.timer, belfry_clock_ms() + entry->set->opts.look_ms);
+        again_look_later(entry);
 }
 
 /* Asks for the version that is followed, whatever is preferred now. */
+static void again_look(struct entry *entry)
+{
+    struct resource_name name = entry->find.name;
+    memcpy(name.version, entry->find.facts.version, sizeof(name.version));
+    resource_find_init(&entry->again.find, &name, entry_is_custom(entry));
+    entry->again.server = (entry->again.server + 1) % entry->set->opts.n_servers;
+    again_ask(entry);
+}
+
 static void on_again_timer(struct belfry_timer *timer)
 {
     struct entry *entry = belfry_container(timer, struct entry, again.timer);
     struct resource_driver_status status;
-    struct resource_name name = entry->find.name;
     resource_driver_status(entry->driver, &status);
-    if (!status.is_stale || entry->again.is_changed)
+    if (entry->again.is_changed || (!status.is_stale && !entry->again.is_due))
         return;
-    memcpy(name.version, entry->find.facts.version, sizeof(name.version));
-    resource_find_init(&entry->again.find, &name);
+    entry->again.watches = status.stats.watches;
+    if (status.is_stale) {
+        again_look(entry);
+        return;
+    }
+    resource_find_init_selectable(&entry->again.find, &entry->find);
+    entry->again.server = status.server;
     again_ask(entry);
 }
 
@@ -383,7 +431,7 @@ static enum belfry_err open_entries(struct resource_set *set)
         *entry = (struct entry){.set = set, .number = i, .wait_ms = RESOURCE_SET_RETRY_MS};
         entry->server = (unsigned)(i % set->opts.n_servers);
         resource_name_write(&set->opts.names[i], entry->text);
-        resource_find_init(&entry->find, &set->opts.names[i]);
+        resource_find_init(&entry->find, &set->opts.names[i], entry_is_custom(entry));
         belfry_timer_init(&entry->timer, on_entry_timer);
         belfry_timer_init(&entry->again.timer, on_again_timer);
         entry_look_later(entry, 0);

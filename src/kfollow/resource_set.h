@@ -14,6 +14,9 @@
  * upstream does not have any more is gone, which is absent for clients, until its follower is live again. If discovery
  * says something else than before (another version, kind or scope), it is gone until this process restarts.
  *
+ * By which fields a resource can be selected depends on the server's version and on the definition. Both may change
+ * while it is followed, and then its watches end: so whenever a follower begins a watch, its server is asked again.
+ *
  * Ready: the follower is (resource_follow.h), or was so less than RESOURCE_STALE_MS ago: a follower joins anew whenever
  * a watch ends, which takes milliseconds, and clients should not notice.
  *
@@ -48,15 +51,17 @@ struct resource_set_opts {
     size_t n_names; /* 1 to RESOURCE_SET_MAX */
     size_t log_bytes, history_bytes;
     uint64_t history_age_s;
-    unsigned n_workers; /* readers of each log */
-    uint32_t watch_s;   /* 0: RESOURCE_WATCH_S */
-    uint32_t look_ms;   /* 0: RESOURCE_SET_LOOK_MS */
+    unsigned n_workers;                    /* readers of each log */
+    uint32_t watch_s;                      /* 0: RESOURCE_WATCH_S */
+    uint32_t look_ms;                      /* 0: RESOURCE_SET_LOOK_MS */
+    bool (*is_builtin)(const char *group); /* is it one of Kubernetes' own? NULL: all are; others have definitions */
     uint64_t seed;
     const struct belfry_log *log;
 };
 
 struct resource_set_events {
-    /* The resource is FOLLOWED: its facts, store and log are there. Once for each. */
+    /* The resource is FOLLOWED: its facts, store and log are there. Once for each, and again whenever facts->selectable
+     * is another one. */
     void (*found)(size_t number, void *user);
     /* Its log has more, a past began, or resource_set_look() says something else. */
     void (*changed)(size_t number, void *user);

@@ -25,11 +25,13 @@ static struct {
     struct resource_name names[2];
     struct resource_set *set;
     char dir[32];
-    bool has_widgets;    /* the server has them */
-    bool hides_widgets;  /* it answers 404 to all but discovery */
-    bool is_namespaced;  /* they are */
-    bool refuses;        /* and answers 503 to everything */
-    unsigned n_lists[2]; /* of pods, of widgets */
+    bool has_widgets;       /* the server has them */
+    bool hides_widgets;     /* it answers 404 to all but discovery */
+    bool is_namespaced;     /* they are */
+    bool refuses;           /* and answers 503 to everything */
+    const char *version;    /* what it says of itself; NULL: nothing */
+    const char *definition; /* of the widgets; NULL: it is not shown */
+    unsigned n_lists[2];    /* of pods, of widgets */
     unsigned n_found[2], n_changed;
 } rig;
 
@@ -39,8 +41,12 @@ static const char *discovery_of(const char *path)
 {
     if (strcmp(path, "/api/v1") == 0)
         return "{\"resources\":[{\"name\":\"pods\",\"namespaced\":true,\"kind\":\"Pod\"," VERBS "}]}";
+    if (strcmp(path, "/version") == 0)
+        return rig.version;
     if (!rig.has_widgets)
         return NULL;
+    if (strcmp(path, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.demo.example.com") == 0)
+        return rig.definition;
     if (strcmp(path, "/apis/demo.example.com") == 0)
         return "{\"versions\":[{\"version\":\"v1\"}],\"preferredVersion\":{\"version\":\"v1\"}}";
     if (strcmp(path, "/apis/demo.example.com/v1") == 0 && rig.is_namespaced)
@@ -61,11 +67,13 @@ static void answer(struct scriptpeer_conn *conn)
     scriptpeer_path(conn, path, sizeof(path));
     const char *discovery = discovery_of(path);
     bool is_probe = scriptpeer_query(conn, "fieldSelector", selector, sizeof(selector));
-    bool is_widget = strstr(path, "widgets") != NULL;
+    bool is_widget = strstr(path, "/widgets") != NULL;
     if (rig.refuses)
         scriptpeer_answer(conn, "503 Service Unavailable", JSON, "{}");
     else if (discovery != NULL)
         scriptpeer_answer(conn, "200 OK", JSON, discovery);
+    else if (strstr(path, "customresourcedefinitions") != NULL)
+        scriptpeer_answer(conn, "403 Forbidden", JSON, "{\"kind\":\"Status\",\"code\":403}");
     else if ((strstr(path, "pods") == NULL && !is_widget) || (is_widget && (!rig.has_widgets || rig.hides_widgets)))
         scriptpeer_answer(conn, "404 Not Found", JSON, "{\"kind\":\"Status\",\"code\":404}");
     else if (scriptpeer_query(conn, "watch", watch, sizeof(watch))) {
@@ -115,6 +123,11 @@ static void on_changed(size_t number, void *user)
     rig.n_changed++;
 }
 
+static bool is_builtin(const char *group)
+{
+    return group[0] == '\0';
+}
+
 static void open_set(void)
 {
     static const struct resource_set_events events = {on_found, on_changed};
@@ -130,6 +143,7 @@ static void open_set(void)
                                      .history_age_s = 1000,
                                      .n_workers = 1,
                                      .look_ms = 100,
+                                     .is_builtin = is_builtin,
                                      .seed = 1};
     char why[256];
     assert_int_equal(resource_set_open(&opts, &events, &rig, &rig.set, why, sizeof(why)), BELFRY_OK);
@@ -295,6 +309,50 @@ static void one_that_has_another_scope_is_absent_for_good(void **state)
     assert_true(look(1).is_absent && !look(1).is_ready);
 }
 
+#define V1(fields) "{\"spec\":{\"versions\":[{\"name\":\"v1\",\"selectableFields\":[" fields "]}]}}"
+
+static void the_server_and_the_definition_say_how_it_is_selected(void **state)
+{
+    (void)state;
+    rig.has_widgets = true;
+    rig.version = "{\"major\":\"1\",\"minor\":\"31\"}";
+    rig.definition = V1("{\"jsonPath\":\".spec.color\"}");
+    open_set();
+    turn_until(look(0).is_ready && look(1).is_ready);
+    assert_int_equal(look(0).facts->selectable.minor, 31);
+    assert_int_equal(look(0).facts->selectable.n_fields, 0);
+    assert_int_equal(look(1).facts->selectable.n_fields, 1);
+    assert_string_equal(look(1).facts->selectable.fields[0], ".spec.color");
+}
+
+static void a_definition_that_changes_is_read_again(void **state)
+{
+    (void)state;
+    rig.has_widgets = true;
+    open_set();
+    turn_until(look(0).is_ready && look(1).is_ready);
+    assert_int_equal(look(1).facts->selectable.n_fields, 0); /* it may not be read */
+    rig.definition = V1("{\"jsonPath\":\".spec.color\"},{\"jsonPath\":\".spec.size\"}");
+    close_watches(); /* as API servers do */
+    turn_until(look(1).facts->selectable.n_fields == 2);
+    assert_int_equal(rig.n_found[1], 2);
+    assert_int_equal(rig.n_found[0], 1);
+    turn_until(look(0).is_ready && look(1).is_ready);
+}
+
+static void a_server_of_another_version_is_noticed(void **state)
+{
+    (void)state;
+    rig.has_widgets = true;
+    rig.version = "{\"major\":\"1\",\"minor\":\"30\"}";
+    open_set();
+    turn_until(look(0).is_ready && look(1).is_ready);
+    rig.version = "{\"major\":\"1\",\"minor\":\"31\"}";
+    close_watches();
+    turn_until(look(0).facts->selectable.minor == 31 && look(1).facts->selectable.minor == 31);
+    assert_int_equal(rig.n_found[0], 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -304,6 +362,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_second_start_is_warm, setup, teardown),
         cmocka_unit_test_setup_teardown(one_that_upstream_lost_is_absent_until_it_is_back, setup, teardown),
         cmocka_unit_test_setup_teardown(one_that_has_another_scope_is_absent_for_good, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_server_and_the_definition_say_how_it_is_selected, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_definition_that_changes_is_read_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_server_of_another_version_is_noticed, setup, teardown),
         cmocka_unit_test_setup_teardown(what_was_ready_stays_so_while_the_follower_joins_anew, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
