@@ -524,6 +524,7 @@ static enum belfry_err create_front(struct kube_parts *t)
                                 .name = t->opts.name,
                                 .hosts = t->opts.hosts,
                                 .cors = t->opts.cors,
+                                .fields = t->opts.fields,
                                 .now = kube_parts_on_now,
                                 .user = t,
                                 .pace_ms = t->times.message_ms,

@@ -17,6 +17,7 @@
 #include "daemon/worker_thread.h"
 #include "follow/history_reader.h"
 #include "kube/resource.h"
+#include "serve/kfront/kfront_fields.h"
 
 struct kube_parts_opts { /* lent, but for numbers */
     unsigned number;
@@ -35,8 +36,9 @@ struct kube_parts_opts { /* lent, but for numbers */
     uint64_t progress_ms;
     uint64_t seed;
     uint64_t rights_period_ms;
-    struct answers *answers; /* of all workers; outlives it */
-    uint64_t process;        /* as in kube_lists_opts */
+    struct answers *answers;      /* of all workers; outlives it */
+    struct kfront_fields *fields; /* likewise */
+    uint64_t process;             /* as in kube_lists_opts */
     const struct belfry_log *log;
 };
 

@@ -34,9 +34,11 @@ struct kube_tier {
     struct resource_standing *standings; /* owned; of each resource */
     struct history_reader *history;
     struct answers *answers;
+    struct kfront_fields *fields;
     /* the front's */
     struct kube_ingest *ingest;
-    char why[256]; /* why ingest did not start */
+    struct kfront_field relayed[KFRONT_FIELDS_MAX + 1]; /* a copy, for numbers */
+    char why[256];                                      /* why ingest did not start */
 };
 
 static struct kube_tier *kube_of(struct tier_parts *parts)
@@ -135,6 +137,7 @@ static enum belfry_err start_worker(struct tier_parts *parts, unsigned number, c
                                    .seed = seed_draw(),
                                    .rights_period_ms = config->rights_period_ms,
                                    .answers = tier->answers,
+                                   .fields = tier->fields,
                                    .process = tier->process,
                                    .log = tier->opts.log};
     struct worker_thread_opts thread = *common;
@@ -198,6 +201,7 @@ static void kube_tier_destroy(struct tier_parts *parts)
     kube_ingest_destroy(tier->ingest);
     history_reader_destroy(tier->history);
     answers_destroy(tier->answers);
+    kfront_fields_destroy(tier->fields);
     for (size_t i = 0; tier->standings != NULL && i < tier->n; i++)
         resource_standing_fini(&tier->standings[i]);
     free(tier->standings);
@@ -226,6 +230,8 @@ static void kube_tier_finish(struct tier_parts *parts, struct tier_numbers *numb
     history_reader_stats(tier->history, &reads);
     numbers->reads = reads.reads;
     numbers->reads_shared = reads.shared;
+    numbers->fields = tier->relayed;
+    numbers->n_fields = kfront_fields_look(tier->fields, tier->relayed);
     numbers->endpoints = tier->upstream.endpoints;
     numbers->n_endpoints = tier->upstream.n;
     numbers->upstream_left_s =
@@ -309,6 +315,8 @@ enum belfry_err kube_tier_open(const struct tier_parts_opts *opts, struct tier_p
         err = read_names(tier);
     if (err == BELFRY_OK)
         err = answers_create(opts->config->rights_period_ms, &tier->answers);
+    if (err == BELFRY_OK)
+        err = kfront_fields_create(opts->log, &tier->fields);
     if (err != BELFRY_OK) {
         kube_tier_destroy(&tier->parts);
         return err;

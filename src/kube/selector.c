@@ -527,6 +527,23 @@ static enum belfry_err read_term(struct selector_draft *draft, char *text, size_
     return selector_add_value(draft, term, belfry_bytes_of(value, value_len));
 }
 
+struct belfry_bytes kube_selector_unknown_field(struct belfry_bytes fields, const struct kube_version *version)
+{
+    for (size_t at = 0, n; at < fields.len; at += n + 1) {
+        size_t op, op_len;
+        unsigned place;
+        const char *text = fields.data + at;
+        n = term_len(text, fields.len - at);
+        if (n == 0)
+            continue;
+        if (!find_operator(text, n, &op, &op_len))
+            break;
+        if (!find_field(version, belfry_bytes_of(text, op), &place))
+            return belfry_bytes_of(text, op);
+    }
+    return (struct belfry_bytes){0};
+}
+
 /* The same; escapes are removed in place. */
 static enum belfry_err read_fields(struct selector_draft *draft, char *text, size_t len,
                                    const struct kube_version *version)

@@ -40,6 +40,10 @@ BELFRY_NODISCARD enum belfry_err kube_selector_read(struct belfry_bytes labels, 
                                                     const struct kube_resource *resource,
                                                     const struct kube_version *version, struct kube_selector **out,
                                                     struct kube_status *status);
+/* The first field of a field selector that `version` does not have, in the text; data NULL: it has all of them, or the
+ * text is no field selector up to there. */
+struct belfry_bytes kube_selector_unknown_field(struct belfry_bytes fields, const struct kube_version *version);
+
 struct kube_selector *kube_selector_ref(const struct kube_selector *selector);
 void kube_selector_unref(const struct kube_selector *selector); /* NULL is fine */
 

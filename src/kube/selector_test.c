@@ -403,6 +403,41 @@ static void what_is_no_field_selector_is_refused(void **state)
         assert_refused("", cases[i].fields, cases[i].message);
 }
 
+static void a_type_may_refuse_the_namespace(void **state)
+{
+    (void)state;
+    struct kube_version bare = {.no_namespace = true};
+    struct kube_selector *selector;
+    struct kube_status status;
+    assert_int_equal(kube_selector_read((struct belfry_bytes){0}, belfry_bytes_str("metadata.namespace=a"), &namespaced,
+                                        &bare, &selector, &status),
+                     BELFRY_ERR_INVALID);
+    assert_string_equal(status.message, "field label not supported: metadata.namespace (supported: metadata.name)");
+    assert_int_equal(kube_selector_read((struct belfry_bytes){0}, belfry_bytes_str("metadata.name=a"), &namespaced,
+                                        &bare, &selector, &status),
+                     BELFRY_OK);
+    kube_selector_unref(selector);
+}
+
+static void assert_unknown(const char *text, const char *expected)
+{
+    struct belfry_bytes unknown = kube_selector_unknown_field(belfry_bytes_str(text), &version);
+    if (expected == NULL)
+        assert_null(unknown.data);
+    else
+        assert_true(belfry_bytes_equal(unknown, belfry_bytes_str(expected)));
+}
+
+static void the_first_unknown_field_is_named(void **state)
+{
+    (void)state;
+    assert_unknown("", NULL);
+    assert_unknown("spec.color=a,,metadata.name!=b,metadata.namespace==c", NULL);
+    assert_unknown("spec.color=a\\,b,spec.weight!=None,spec.height=1", "spec.weight");
+    assert_unknown(",=x", "");
+    assert_unknown("spec.color=a,!x,spec.weight=1", NULL); /* no field selector */
+}
+
 static void long_field_names_leave_the_message_whole(void **state)
 {
     (void)state;
@@ -781,6 +816,8 @@ int main(void)
         cmocka_unit_test(an_unset_field_is_empty_even_without_data),
         cmocka_unit_test(field_values_are_escaped),
         cmocka_unit_test(what_is_no_field_selector_is_refused),
+        cmocka_unit_test(a_type_may_refuse_the_namespace),
+        cmocka_unit_test(the_first_unknown_field_is_named),
         cmocka_unit_test(long_field_names_leave_the_message_whole),
         cmocka_unit_test(a_name_is_pinned),
         cmocka_unit_test(a_namespace_is_pinned_where_there_are_any),

@@ -158,6 +158,17 @@ static void own_workers_answering(struct text *text, const char *name, const str
     sample_u64(text, name, NULL, n);
 }
 
+/* Names have no bytes that need escapes. */
+static void own_fields(struct text *text, const char *name, const struct tier_numbers *numbers)
+{
+    for (size_t i = 0; i < numbers->n_fields; i++) {
+        const struct kfront_field *field = &numbers->fields[i];
+        char labels[sizeof(field->resource) + sizeof(field->name) + 32];
+        snprintf(labels, sizeof(labels), "resource=\"%s\",field=\"%s\"", field->resource, field->name);
+        sample_u64(text, name, labels, field->requests);
+    }
+}
+
 static void own_latency(struct text *text, const char *name, const struct tier_numbers *numbers)
 {
     struct latency sum;
@@ -295,6 +306,10 @@ static const struct computed computed[] = {
      "dialect: grpc, kube; state: synced, catching up, parked", own_watchers},
     {"belfry_streams_closed_total", COUNTER, "Streams closed, by reason.",
      "dialect: grpc; reason: ", own_closed},
+    {"belfry_kube_relayed_fields_total", COUNTER,
+     "Lists and watches of followed resources that were passed on because they select by a field that the tier does "
+     "not know: each such watch is one at the API server. Of more than 64 fields the rest is counted as other.",
+     "resource: those of `--follow`; field: as clients write it", own_fields},
     {"belfry_delivery_latency_seconds", HISTOGRAM,
      "Time from publishing a revision until it was written to the sockets of all synced watchers.", "le", own_latency},
     {"belfry_workers_answering", GAUGE,

@@ -291,6 +291,19 @@ static void pools_are_series_with_their_name(void **state)
     assert_true(value(&reading, "belfry_pool_used{pool=\"memory\"}") == 0);
 }
 
+static void selectors_that_are_relayed_are_series_of_resource_and_field(void **state)
+{
+    (void)state;
+    static const struct kfront_field fields[] = {{"services", "spec.clusterIP", 31}, {"other", "other", 2}};
+    struct tier_numbers numbers = make_numbers();
+    numbers.fields = fields;
+    numbers.n_fields = 2;
+    write_and_read(&numbers);
+    assert_true(value(&reading, "belfry_kube_relayed_fields_total{resource=\"services\",field=\"spec.clusterIP\"}") ==
+                31);
+    assert_true(value(&reading, "belfry_kube_relayed_fields_total{resource=\"other\",field=\"other\"}") == 2);
+}
+
 static void tier_that_never_heard_of_upstream_is_infinitely_late(void **state)
 {
     (void)state;
@@ -403,6 +416,7 @@ int main(int argc, char *argv[])
         cmocka_unit_test(values_are_those_of_the_tier_and_the_sums_of_workers_that_answered),
         cmocka_unit_test(buckets_are_cumulative_and_end_with_all),
         cmocka_unit_test(pools_are_series_with_their_name),
+        cmocka_unit_test(selectors_that_are_relayed_are_series_of_resource_and_field),
         cmocka_unit_test(tier_that_never_heard_of_upstream_is_infinitely_late),
         cmocka_unit_test(process_is_read_from_proc),
         cmocka_unit_test(promtool_has_nothing_to_say),

@@ -99,6 +99,8 @@ struct tier_numbers {
     size_t memory_max;
     const struct resource_numbers *resources; /* in front of Kubernetes' API: what is followed */
     size_t n_resources;
+    const struct kfront_field *fields; /* likewise: by which clients select, and which are not known here */
+    size_t n_fields;
     size_t n_workers;
     const struct worker_numbers *workers;
 };

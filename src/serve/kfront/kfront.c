@@ -184,6 +184,8 @@ static void kfront_dispatch(struct kfront *kfront, struct exchange *x, const str
         kube_begin(judged.followed->service, x, head, kfront->opts.now(kfront->opts.user));
         break;
     case KFRONT_PASS:
+        if (judged.field[0] != '\0' && kfront->opts.fields != NULL)
+            kfront_fields_note(kfront->opts.fields, judged.followed->resource, judged.field);
         krelay_begin(kfront->krelay, x, head, &judged);
         break;
     case KFRONT_UPGRADES:

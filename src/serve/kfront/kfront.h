@@ -33,10 +33,11 @@
 struct kfront;
 
 struct kfront_opts {
-    struct uplink *uplink;    /* with is_kube, `name` for its via, and TLS without a certificate (uplink.h) */
-    const char *name;         /* the tier's, as a word (via.h); lent */
-    struct hosts *hosts;      /* lent; NULL: every name is allowed */
-    struct cors_origins cors; /* lent: web pages that may ask */
+    struct uplink *uplink;        /* with is_kube, `name` for its via, and TLS without a certificate (uplink.h) */
+    const char *name;             /* the tier's, as a word (via.h); lent */
+    struct hosts *hosts;          /* lent; NULL: every name is allowed */
+    struct cors_origins cors;     /* lent: web pages that may ask */
+    struct kfront_fields *fields; /* lent: counts selectors that are passed on; NULL: nothing does */
     uint64_t (*now)(void *user);
     void *user;
     uint64_t pace_ms, unread_ms; /* as in krelay.h */

@@ -160,18 +160,31 @@ static enum kfront_kind judge_plan(enum kube_verb verb, const struct kube_option
     return KFRONT_CONSISTENT;
 }
 
-/* Errors: BELFRY_ERR_INVALID (a selector that only the API server may know), BELFRY_ERR_NOMEM. */
+/* A zero in it ends it. */
+static void keep_field(struct belfry_bytes name, char out[KFRONT_FIELD_BYTES])
+{
+    size_t len = name.len < KFRONT_FIELD_BYTES - 1 ? name.len : KFRONT_FIELD_BYTES - 1;
+    if (len > 0)
+        memcpy(out, name.data, len);
+    out[len] = '\0';
+}
+
+/* Errors: BELFRY_ERR_INVALID (a selector that only the API server may know; `field`, if it is for that),
+ * BELFRY_ERR_NOMEM. */
 static enum belfry_err try_selectors(const struct kube_target *target, const struct kube_options *options,
-                                     const struct kube_resource *resource)
+                                     const struct kube_resource *resource, char field[KFRONT_FIELD_BYTES])
 {
     struct kube_status status;
     struct kube_selector *selector;
+    const struct kube_version *version = kube_resource_served(resource, target->version);
     if (target->verb == KUBE_VERB_GET || (options->label_selector.len == 0 && options->field_selector.len == 0))
         return BELFRY_OK;
-    enum belfry_err err = kube_selector_read(options->label_selector, options->field_selector, resource,
-                                             kube_resource_served(resource, target->version), &selector, &status);
+    enum belfry_err err =
+        kube_selector_read(options->label_selector, options->field_selector, resource, version, &selector, &status);
     if (err == BELFRY_OK)
         kube_selector_unref(selector);
+    else if (err == BELFRY_ERR_INVALID)
+        keep_field(kube_selector_unknown_field(options->field_selector, version), field);
     return err;
 }
 
@@ -220,7 +233,7 @@ static void judge_followed(const struct exchange_head *head, const struct kube_t
     out->kind = judge_plan(target->verb, options);
     if (out->kind != KFRONT_KINDS)
         return;
-    enum belfry_err err = try_selectors(target, options, out->followed->resource);
+    enum belfry_err err = try_selectors(target, options, out->followed->resource, out->field);
     if (err == BELFRY_ERR_INVALID)
         out->kind = KFRONT_FORM;
     else if (err != BELFRY_OK)

@@ -22,6 +22,7 @@
 #define BELFRY_SERVE_KFRONT_KFRONT_JUDGE_H
 
 #include "kube/resource.h"
+#include "serve/kfront/kfront_fields.h"
 #include "server/exchange.h"
 
 struct kube_service;
@@ -54,9 +55,10 @@ const char *kfront_kind_name(enum kfront_kind kind);
 
 struct kfront_judgement {
     enum kfront_way way;
-    const struct kfront_followed *followed; /* ANSWER; lent */
+    const struct kfront_followed *followed; /* ANSWER, or with a field; lent */
     enum kfront_kind kind;                  /* PASS */
     bool lasts;                             /* PASS: the answer may take as long as the client likes */
+    char field[KFRONT_FIELD_BYTES];         /* PASS: because it selects by this, which is not known here; "": not so */
 };
 
 void kfront_judge(const struct exchange_head *head, const struct kfront_followed *followed, size_t n_followed,

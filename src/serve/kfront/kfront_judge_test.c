@@ -204,6 +204,31 @@ static void answers_for_people_are_passed_on(void **state)
            {GET(WIDGETS "?watch=1&pretty=true"), WITH("user-agent", "curl/8.0"), ANSWERED});
 }
 
+static void a_field_that_is_not_known_here_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        struct row row;
+        const char *field;
+    } rows[] = {{{GET(WIDGETS "?watch=1&fieldSelector=spec.other%21%3Da")}, "spec.other"},
+                {{GET(WIDGETS "?resourceVersion=0&fieldSelector=spec.node%3Da%2Cspec.b%3Dc")}, "spec.b"},
+                {{GET(CLUSTERS "?watch=1&fieldSelector=x%00y%3Da")}, "x"},
+                {{GET(WIDGETS "?watch=1&fieldSelector=spec.node%3Da")}, ""},
+                {{GET(WIDGETS "?watch=1&fieldSelector=spec.node")}, ""},
+                {{GET(WIDGETS "?resourceVersion=0&labelSelector=%21%21")}, ""},
+                {{GET("/api/v1/pods?watch=1&fieldSelector=spec.other%3Da")}, ""}}; /* not followed */
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct kfront_judgement is = judge(&rows[i].row);
+        assert_string_equal(is.field, rows[i].field);
+        if (rows[i].field[0] != '\0')
+            assert_non_null(is.followed);
+    }
+    struct kfront_judgement is = judge(&(struct row){GET(
+        WIDGETS "?watch=1&fieldSelector=a12345678901234567890123456789012345678901234567890123456789012345678901234567"
+                "8901234567890123456789%3Db")});
+    assert_int_equal(strlen(is.field), KFRONT_FIELD_BYTES - 1);
+}
+
 static void writes_and_documents_are_passed_on(void **state)
 {
     (void)state;
@@ -262,6 +287,7 @@ int main(void)
         cmocka_unit_test(what_is_not_understood_here_is_passed_on),
         cmocka_unit_test(forms_that_are_not_made_here_are_passed_on),
         cmocka_unit_test(answers_for_people_are_passed_on),
+        cmocka_unit_test(a_field_that_is_not_known_here_is_named),
         cmocka_unit_test(writes_and_documents_are_passed_on),
         cmocka_unit_test(impersonation_is_refused_only_where_the_answer_would_be_made_here),
         cmocka_unit_test(a_connection_does_not_become_another_protocol),

@@ -21,6 +21,7 @@ static struct kfront *kfront;
 static struct permit *permit;
 static struct kube_service *service;
 static struct kube_resource *resource;
+static struct kfront_fields *unknown;
 static struct fakeexchange fake;
 
 static uint64_t now_fn(void *user)
@@ -48,17 +49,22 @@ static enum belfry_err open_front(void)
     if (err == BELFRY_OK)
         err = widgets_read(NULL, &resource);
     if (err == BELFRY_OK)
-        err = kfront_create(&(struct kfront_opts){.uplink = bed.uplink, .name = "tier-1", .now = now_fn}, &kfront);
+        err = kfront_fields_create(NULL, &unknown);
+    if (err == BELFRY_OK)
+        err = kfront_create(
+            &(struct kfront_opts){.uplink = bed.uplink, .name = "tier-1", .fields = unknown, .now = now_fn}, &kfront);
     return err == BELFRY_OK ? kfront_add(kfront, resource, service) : err;
 }
 
 static void close_front(void)
 {
     kfront_destroy(kfront);
+    kfront_fields_destroy(unknown);
     kube_destroy(service);
     permit_destroy(permit);
     kube_resource_unref(resource);
     kfront = NULL;
+    unknown = NULL;
     service = NULL;
     permit = NULL;
     resource = NULL;
@@ -146,6 +152,21 @@ static void a_request_goes_to_the_service_of_its_resource_or_upstream(void **sta
     assert_int_equal(counted().relay.passed[KFRONT_CONSISTENT], 1);
     assert_int_equal(counted().relay.passed[KFRONT_OTHER], 1);
     assert_int_equal(counted().relay.passed[KFRONT_WRITE], 1);
+}
+
+static void selectors_that_are_passed_on_are_counted_by_their_field(void **state)
+{
+    (void)state;
+    struct kfront_field rows[KFRONT_FIELDS_MAX + 1];
+    get(WIDGETS "?watch=1&fieldSelector=spec.nothing%21%3DNone");
+    passed_on();
+    get(WIDGETS "?watch=1&fieldSelector=spec.nothing%3Da");
+    get(LIST);
+    answered_here();
+    assert_int_equal(kfront_fields_look(unknown, rows), 1);
+    assert_string_equal(rows[0].resource, "widgets.demo.example.com");
+    assert_string_equal(rows[0].name, "spec.nothing");
+    assert_int_equal(rows[0].requests, 2);
 }
 
 static void a_resource_is_replaced_and_removed(void **state)
@@ -293,6 +314,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_request_goes_to_the_service_of_its_resource_or_upstream),
+        TEST(selectors_that_are_passed_on_are_counted_by_their_field),
         TEST(a_resource_is_replaced_and_removed),
         TEST(upgrades_are_refused_with_the_way_to_go),
         TEST(impersonation_is_refused_where_the_answer_is_made_here),
