@@ -49,10 +49,11 @@ struct kube_options {
     enum kube_match match;
     enum kube_include include;
     struct belfry_bytes label_selector, field_selector, continue_token, resource_version; /* in `text` */
-    struct belfry_bytes match_text;                                                       /* as written */
-    int64_t limit;                                                                        /* 0: all */
-    int64_t timeout_s;                                                                    /* 0: none */
-    struct belfry_buf text;                                                               /* owns what is lent above */
+    struct belfry_bytes shard_selector; /* never served here: whoever reads the options decides what to do */
+    struct belfry_bytes match_text;     /* as written */
+    int64_t limit;                      /* 0: all */
+    int64_t timeout_s;                  /* 0: none */
+    struct belfry_buf text;             /* owns what is lent above */
 };
 
 #define KUBE_QUERY_MAX (256 * 1024)

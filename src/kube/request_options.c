@@ -13,6 +13,7 @@ enum param {
     PARAM_INCLUDE,
     PARAM_LABELS,
     PARAM_FIELDS,
+    PARAM_SHARD,
     PARAM_CONTINUE,
     PARAM_VERSION,
     PARAM_LIMIT,
@@ -32,6 +33,7 @@ static const struct belfry_bytes names[N_PARAMS] = {
     [PARAM_INCLUDE] = NAME("includeObject"),
     [PARAM_LABELS] = NAME("labelSelector"),
     [PARAM_FIELDS] = NAME("fieldSelector"),
+    [PARAM_SHARD] = NAME("shardSelector"),
     [PARAM_CONTINUE] = NAME("continue"),
     [PARAM_VERSION] = NAME("resourceVersion"),
     [PARAM_LIMIT] = NAME("limit"),
@@ -156,6 +158,9 @@ static enum belfry_err set_option(struct reader *reader, enum param param, struc
         break;
     case PARAM_FIELDS:
         options->field_selector = value;
+        break;
+    case PARAM_SHARD:
+        options->shard_selector = value;
         break;
     case PARAM_CONTINUE:
         options->continue_token = value;

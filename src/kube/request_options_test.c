@@ -54,7 +54,7 @@ static void every_parameter_has_its_place(void **state)
     (void)state;
     read_query("watch=1&allowWatchBookmarks=true&pretty=true&sendInitialEvents=false&resourceVersionMatch=NotOlderThan"
                "&includeObject=Object&labelSelector=a%3Db&fieldSelector=metadata.name%3Dx&continue=tok&resourceVersion="
-               "12&limit=500&timeoutSeconds=300");
+               "12&limit=500&timeoutSeconds=300&shardSelector=shardRange(object.metadata.uid,+'0x0',+'0x8')");
     assert_true(options.watch && options.bookmarks);
     assert_int_equal(options.pretty, KUBE_FLAG_TRUE);
     assert_int_equal(options.send_initial, KUBE_FLAG_FALSE);
@@ -62,6 +62,7 @@ static void every_parameter_has_its_place(void **state)
     assert_int_equal(options.include, KUBE_INCLUDE_OBJECT);
     assert_text(options.label_selector, "a=b");
     assert_text(options.field_selector, "metadata.name=x");
+    assert_text(options.shard_selector, "shardRange(object.metadata.uid, '0x0', '0x8')");
     assert_text(options.continue_token, "tok");
     assert_text(options.resource_version, "12");
     assert_int_equal(options.limit, 500);
@@ -99,7 +100,7 @@ static void the_first_of_a_name_counts(void **state)
 static void unknown_names_are_ignored(void **state)
 {
     (void)state;
-    read_query("timeout=32s&fieldManager=kubectl&dryRun=%zz&%zz=1&=&&&a=b=c&shardSelector=x&limit=7&"
+    read_query("timeout=32s&fieldManager=kubectl&dryRun=%zz&%zz=1&=&&&a=b=c&shardselector=x&limit=7&"
                "a-name-that-is-longer-than-any-of-ours-even-if-each-of-its-bytes-were-escaped=1");
     assert_int_equal(options.limit, 7);
 }

@@ -243,6 +243,7 @@ LISTS = [
     Get("one with watch", "watch=1", ["x/a"], path=ONE),
 ]
 
+SHARD = "shardSelector=shardRange(object.metadata.uid,+'0x0',+'0x8000000000000000')"
 SELECTORS = [
     *[Get(f"labels: {text}", "labelSelector=" + query, want) for text, query, want in (
         ("equal", "app%3Dweb", ["x/a"]), ("double equal", "app%3D%3Dweb", ["x/a"]),
@@ -272,6 +273,8 @@ SELECTORS = [
     Get("fields and labels", "fieldSelector=metadata.name%3Da&labelSelector=app", ["x/a"]),
     Get("fields in another namespace", "fieldSelector=metadata.namespace%3Dy", [], path=PODS.path("x")),
     Get("a selector with a limit", "labelSelector=app&limit=1", ["x/a"]),
+    Get("a shard", SHARD, ALL, differs="kube-shards", ours=BAD), Get("a shard that is empty", "shardSelector=", ALL),
+    Get("one of a shard", SHARD, ["x/a"], path=ONE),
 ]
 
 FORMS = [

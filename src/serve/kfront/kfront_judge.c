@@ -226,7 +226,8 @@ static bool is_our_form(const struct exchange_head *head, const struct kube_targ
 static void judge_followed(const struct exchange_head *head, const struct kube_target *target,
                            const struct kube_options *options, struct kfront_judgement *out)
 {
-    if (!is_our_form(head, target, options)) {
+    bool has_shard = options->shard_selector.len > 0 && target->verb != KUBE_VERB_GET;
+    if (has_shard || !is_our_form(head, target, options)) {
         out->kind = KFRONT_FORM;
         return;
     }

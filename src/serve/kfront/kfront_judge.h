@@ -10,7 +10,9 @@
  *
  * if the answer can have a form that is made here: compact JSON, or the metadata alone. Everything else is passed on:
  * what must be consistent (no resourceVersion), a `continue` of the API server, protobuf alone, tables, subresources,
- * writes, other resources, and whatever is not understood here: then the API server says what is wrong with it.
+ * writes, other resources, and whatever is not understood here: then the API server says what is wrong with it. So are
+ * lists and watches with a shardSelector, all of them: a server may obey it or not, and a client's list and watch must
+ * not disagree.
  *
  * Impersonation is passed on, and is refused where the answer would be made here: only the API server knows who may
  * impersonate whom. A connection that is to become another protocol (exec, attach, port-forward) is refused.

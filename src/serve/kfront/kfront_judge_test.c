@@ -26,6 +26,7 @@
 static struct kube_resource *resources[2];
 static struct kfront_followed followed[2];
 static char ours[512], theirs[512]; /* queries with a continue token */
+static char ours_of_shard[600];
 
 static struct kube_resource *read_resource(const char *manifest)
 {
@@ -55,6 +56,7 @@ static int setup(void **state)
         followed[i].resource = resources[i];
     write_query(9, ours, sizeof(ours));
     write_query(0, theirs, sizeof(theirs));
+    snprintf(ours_of_shard, sizeof(ours_of_shard), "%s&shardSelector=x", ours);
     return 0;
 }
 
@@ -229,6 +231,20 @@ static void a_field_that_is_not_known_here_is_named(void **state)
     assert_int_equal(strlen(is.field), KFRONT_FIELD_BYTES - 1);
 }
 
+/* Its list and its watch must be of one mind, so both are the API server's. */
+static void a_request_for_a_shard_is_passed_on(void **state)
+{
+    (void)state;
+#define SHARD "&shardSelector=shardRange%28object.metadata.uid%2C%270x0%27%2C%270x8%27%29"
+    EXPECT({GET(WIDGETS "?resourceVersion=0" SHARD), PASSED(KFRONT_FORM)},
+           {GET(WIDGETS "?resourceVersion=12&resourceVersionMatch=Exact" SHARD), PASSED(KFRONT_FORM)},
+           {GET(WIDGETS "?watch=1" SHARD), PASSED_LASTING(KFRONT_WATCH)},
+           {GET(CLUSTERS "?watch=1&resourceVersion=7" SHARD), PASSED_LASTING(KFRONT_WATCH)},
+           {GET("/apis/demo.io/v1/watch/widgets?resourceVersion=7" SHARD), PASSED_LASTING(KFRONT_WATCH)},
+           {GET(ours_of_shard), PASSED(KFRONT_FORM)}, {GET(WIDGETS "?watch=1&shardSelector="), ANSWERED},
+           {GET(WIDGETS "/a?resourceVersion=0" SHARD), ANSWERED}); /* an option of lists */
+}
+
 static void writes_and_documents_are_passed_on(void **state)
 {
     (void)state;
@@ -288,6 +304,7 @@ int main(void)
         cmocka_unit_test(forms_that_are_not_made_here_are_passed_on),
         cmocka_unit_test(answers_for_people_are_passed_on),
         cmocka_unit_test(a_field_that_is_not_known_here_is_named),
+        cmocka_unit_test(a_request_for_a_shard_is_passed_on),
         cmocka_unit_test(writes_and_documents_are_passed_on),
         cmocka_unit_test(impersonation_is_refused_only_where_the_answer_would_be_made_here),
         cmocka_unit_test(a_connection_does_not_become_another_protocol),

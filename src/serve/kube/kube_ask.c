@@ -10,6 +10,7 @@
 #include "serve/rights/review_subject.h"
 
 #define CLIENT_MAX 63 /* bytes of a user-agent */
+#define NO_SHARDS  "belfry: shardSelector is not served: send the request without it, and select by labels or fields"
 
 /* Allocates it with the parts of the head that it keeps, each with a zero after it. *path becomes the copy. */
 static struct kube_ask *kube_ask_make(const struct exchange *x, const struct exchange_head *head,
@@ -125,6 +126,10 @@ static void take_pins(struct kube_ask *ask)
 static enum belfry_err read_selector(struct kube_ask *ask, struct kube_status *status)
 {
     const struct kube_options *options = &ask->options;
+    if (options->shard_selector.len > 0) { /* ignoring it would show a client the objects of others */
+        kube_status_set(status, KUBE_BAD_REQUEST, NO_SHARDS);
+        return BELFRY_ERR_INVALID;
+    }
     if (options->label_selector.len == 0 && options->field_selector.len == 0)
         return BELFRY_OK;
     enum belfry_err err = kube_selector_read(options->label_selector, options->field_selector, ask->resource,

@@ -307,6 +307,8 @@ static void writes_and_wrong_options_are_refused(void **state)
     assert_refused("GET", API "widgets?limit=x", KUBE_BAD_REQUEST);
     assert_refused("GET", API "widgets?labelSelector=%3D%3D", KUBE_BAD_REQUEST);
     assert_refused("GET", API "widgets?fieldSelector=spec.nothing%3Da", KUBE_BAD_REQUEST);
+    assert_refused("GET", API "widgets?shardSelector=x", KUBE_BAD_REQUEST);
+    assert_refused("GET", API "widgets?watch=1&shardSelector=x", KUBE_BAD_REQUEST);
 }
 
 static void only_forms_that_we_write_are_accepted(void **state)
