@@ -5,8 +5,8 @@
  *
  * Every type can be selected by metadata.name, and by metadata.namespace unless its row says no_namespace; a type
  * without a row by these two alone. A row's fields are those of every Kubernetes from 1.20 on, and those that came
- * later, each with the version that brought it: to an API server that is older they mean nothing, and it refuses them.
- * `tools/selectable-fields` compares the table with a real API server.
+ * later, each with the version that brought it: to an API server that is older they mean nothing, and it refuses them
+ * (docs/spec/kubernetes-watch.md 8.2.1). `tools/selectable-fields` compares the table with a real API server.
  *
  * Thread: any. Pure.
  */

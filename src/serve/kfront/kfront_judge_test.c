@@ -231,6 +231,36 @@ static void a_field_that_is_not_known_here_is_named(void **state)
     assert_int_equal(strlen(is.field), KFRONT_FIELD_BYTES - 1);
 }
 
+static struct kfront_judgement judge_services(unsigned minor, const char *path)
+{
+    struct kube_api_resource of = {
+        .group = "", .version = "v1", .plural = "services", .singular = "", .kind = "Service", .namespaced = true};
+    struct kube_resource *services;
+    struct exchange_head head = {.method = belfry_bytes_str("GET"), .path = belfry_bytes_str(path)};
+    struct kfront_judgement out;
+    of.minor = minor;
+    assert_int_equal(kube_resource_of_api(&of, &services), BELFRY_OK);
+    kfront_judge(&head, &(struct kfront_followed){.resource = services}, 1, &out);
+    kube_resource_unref(services);
+    return out;
+}
+
+/* As kube-proxy asks on every node. */
+static void services_with_an_address_are_selected_here_if_the_server_can(void **state)
+{
+    (void)state;
+    static const char *const paths[] = {
+        "/api/v1/services?fieldSelector=spec.clusterIP%21%3DNone&resourceVersion=0&limit=500",
+        "/api/v1/"
+        "services?allowWatchBookmarks=true&fieldSelector=spec.clusterIP%21%3DNone&resourceVersion=7&watch=true"};
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(judge_services(31, paths[i]).way, KFRONT_ANSWER);
+        struct kfront_judgement older = judge_services(30, paths[i]);
+        assert_int_equal(older.way, KFRONT_PASS);
+        assert_string_equal(older.field, "spec.clusterIP");
+    }
+}
+
 /* Its list and its watch must be of one mind, so both are the API server's. */
 static void a_request_for_a_shard_is_passed_on(void **state)
 {
@@ -304,6 +334,7 @@ int main(void)
         cmocka_unit_test(forms_that_are_not_made_here_are_passed_on),
         cmocka_unit_test(answers_for_people_are_passed_on),
         cmocka_unit_test(a_field_that_is_not_known_here_is_named),
+        cmocka_unit_test(services_with_an_address_are_selected_here_if_the_server_can),
         cmocka_unit_test(a_request_for_a_shard_is_passed_on),
         cmocka_unit_test(writes_and_documents_are_passed_on),
         cmocka_unit_test(impersonation_is_refused_only_where_the_answer_would_be_made_here),
