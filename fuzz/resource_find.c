@@ -22,6 +22,11 @@ static void check_facts(const struct resource_facts *facts)
     if (facts->kind[0] == '\0' || strlen(facts->kind) > RESOURCE_LABEL_MAX ||
         strlen(facts->singular) > RESOURCE_LABEL_MAX || strlen(facts->version) > RESOURCE_LABEL_MAX)
         abort();
+    if (facts->selectable.n_fields > RESOURCE_FIND_FIELDS)
+        abort();
+    for (unsigned i = 0; i < facts->selectable.n_fields; i++)
+        if (memchr(facts->selectable.fields[i], '\0', RESOURCE_FIND_FIELD) == NULL)
+            abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -31,10 +36,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct resource_name name;
     if (size < 1 || !resource_name_read(names[data[0] % 3], &name))
         return 0;
-    resource_find_init(&find, &name);
+    bool is_custom = data[0] % 3 != 0;
+    resource_find_init(&find, &name, is_custom);
     const uint8_t *at = data + 1, *end = data + size;
     for (unsigned n = 0; find.state == RESOURCE_FIND_ASKING && at < end; n++) {
-        if (n > RESOURCE_FIND_VERSIONS + 1)
+        if (n > RESOURCE_FIND_VERSIONS + 3) /* the group, its versions, the server's version, the definition */
             abort();
         check_path(resource_find_path(&find));
         int status = *at++ == 'n' ? 404 : 200;
