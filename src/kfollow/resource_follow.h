@@ -69,7 +69,7 @@
  * Deletions together: when a lease of etcd ends, all of its keys are deleted at one version, and the server shows a
  * DELETED for each. They are published as one change of several objects: a deletion waits until something newer, or
  * nothing for RESOURCE_TOGETHER_MS and a turn more, has come. Only resources whose objects have leases pay for that.
- * Where it is first seen of another one, everybody lists anew, once for each start.
+ * If another resource turns out to have such deletions, all of its watchers list anew: once after each start.
  *
  * Fresh: on request it is proven that we have everything that etcd has (resource_freshness.h), while LIVE.
  *

@@ -1234,6 +1234,18 @@ static void await_watch(void)
         wait_ms(RESOURCE_TICK_MS);
 }
 
+/* The watch that shows our last changes again has been asked for; two of them are deletions of one version. */
+static void begin_overlap_of_deletions(void)
+{
+    begin_leased();
+    event(RESOURCE_ADDED, "ns/c", "u3", 29);
+    event(RESOURCE_DELETED, "ns/a", "u1", 30);
+    event(RESOURCE_DELETED, "ns/b", "u2", 30);
+    bookmark(31);
+    end_watch(RESOURCE_ENDED);
+    await_watch();
+}
+
 static const struct batch *last_batch(void)
 {
     struct evlog_view view;
@@ -1317,13 +1329,7 @@ static void deletion_that_was_not_taken_is_waited_for(void **state)
 static void bookmark_between_deletions_of_one_version_is_no_other_past(void **state)
 {
     (void)state;
-    begin_leased();
-    event(RESOURCE_ADDED, "ns/c", "u3", 29);
-    event(RESOURCE_DELETED, "ns/a", "u1", 30);
-    event(RESOURCE_DELETED, "ns/b", "u2", 30);
-    bookmark(31);
-    end_watch(RESOURCE_ENDED);
-    await_watch();
+    begin_overlap_of_deletions();
     open_watch(LINK);
     event(RESOURCE_ADDED, "ns/c", "u3", 29);
     event(RESOURCE_DELETED, "ns/a", "u1", 30);
@@ -1405,13 +1411,7 @@ static void deletions_that_a_tier_shows_again_do_not_disturb_an_audit(void **sta
 static void overlap_begins_at_a_change_that_is_alone_in_its_version(void **state)
 {
     (void)state;
-    begin_leased();
-    event(RESOURCE_ADDED, "ns/c", "u3", 29);
-    event(RESOURCE_DELETED, "ns/a", "u1", 30);
-    event(RESOURCE_DELETED, "ns/b", "u2", 30);
-    bookmark(31);
-    end_watch(RESOURCE_ENDED);
-    await_watch();
+    begin_overlap_of_deletions();
     assert_int_equal(bed.watch.rv, 28);
     open_watch(LINK);
     event(RESOURCE_ADDED, "ns/c", "u3", 29);

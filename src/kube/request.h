@@ -49,7 +49,7 @@ struct kube_options {
     enum kube_match match;
     enum kube_include include;
     struct belfry_bytes label_selector, field_selector, continue_token, resource_version; /* in `text` */
-    struct belfry_bytes shard_selector; /* never served here: whoever reads the options decides what to do */
+    struct belfry_bytes shard_selector; /* the tier never serves it: it refuses or relays such a request */
     struct belfry_bytes match_text;     /* as written */
     int64_t limit;                      /* 0: all */
     int64_t timeout_s;                  /* 0: none */

@@ -249,8 +249,8 @@ def is_loose(body):
 
 
 def is_safe(path, body):
-    """False: an etcd would end, or no longer serve others, or a line of docs/compatibility.md would part the stores. One before 3.5.24 gives nobody his history while a watch has a negative start
-    (docs/compatibility.md, negative-start)."""
+    """False: the request would end an etcd, or keep it from serving others: while a watch has a negative start, etcd before 3.5.24 sends
+    no history to any watch (docs/compatibility.md, negative-start). Or the two stores would differ from then on, by a line of that page."""
     if is_loose(body):
         return False
     if path == "/watch":

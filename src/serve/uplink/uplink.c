@@ -119,8 +119,8 @@ static enum belfry_err tap_data(struct belfry_http_call *http_call, struct belfr
     return BELFRY_OK;
 }
 
-/* Its last event. The peer's own words in a GOAWAY are not for other people's clients. A reset is told as Go's client
- * tells it, so that a client of the JSON gateway reads what etcd's own gateway says. */
+/* The call's last event. Clients do not read what upstream wrote into a GOAWAY. They read of a reset in the words of
+ * Go's client, because etcd's own JSON gateway is one. */
 static void tell_end(struct uplink_call *call, const struct belfry_http_end *end)
 {
     char why[WHY_BYTES];
