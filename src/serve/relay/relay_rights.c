@@ -45,8 +45,12 @@ bool relay_rights_needs_user(struct belfry_bytes path)
         "/etcdserverpb.Cluster/MemberUpdate",
         "/etcdserverpb.Cluster/MemberPromote",
     };
+    static const char *const open[] = {
+        "/etcdserverpb.Auth/Authenticate",
+        "/etcdserverpb.Auth/AuthStatus", /* etcd has answered it to everybody since 3.7 */
+    };
     bool is_auth = belfry_bytes_begins(path, belfry_bytes_str("/etcdserverpb.Auth/"));
-    return (is_auth && !relay_rights_authenticates(path)) || IS_ONE_OF(path, needing);
+    return (is_auth && !IS_ONE_OF(path, open)) || IS_ONE_OF(path, needing);
 }
 
 /* Methods of etcd's own services do nothing after their response. */
