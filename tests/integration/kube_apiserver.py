@@ -1,8 +1,10 @@
-"""Whole kube-apiservers (1.20, all built-in types) on an etcd or a tier, and the custom-resource half of 1.36: built outside this
-tree, in the folder that PEERS names."""
+"""Whole kube-apiservers on an etcd or a tier, and the custom-resource half of 1.36: built outside this tree, in the folder that PEERS
+names. BELFRY_KUBE_APISERVER is another kube-apiserver."""
+import functools
 import http.client
 import json
 import os
+import re
 import secrets
 import signal
 import ssl
@@ -14,7 +16,7 @@ from kube import PEERS, Answer, target
 from patience import Patience
 from ports import free_port
 
-PROGRAM = os.path.join(PEERS, "kube-apiserver")
+PROGRAM = os.environ.get("BELFRY_KUBE_APISERVER") or os.path.join(PEERS, "kube-apiserver")
 CRD_PROGRAM = os.path.join(PEERS, "crdserver36")
 START_S = 180
 
@@ -25,17 +27,26 @@ def why_none(*programs):
     return f"no {os.path.basename(absent)} at {absent} (PEERS says where it is)" if absent else None
 
 
-class Identity:
-    """Certificates, the keys of service accounts and the users' tokens: what the servers of one cluster share. `users` are
-    names, and each has a group of its own name; there is always an admin, who may do everything."""
+@functools.cache
+def version_of(program=PROGRAM):
+    """(major, minor); of no program that of the oldest server."""
+    if why_none(program):
+        return 1, 20
+    return tuple(int(n) for n in re.search(r"v(\d+)\.(\d+)", procs.run([program, "--version"]).stdout.decode()).groups())
 
-    def __init__(self, folder, users=()):
+
+class Identity:
+    """Certificates, the keys of service accounts and the users' tokens: what the servers of one cluster share. `users`: the name of
+    each, and its group; there is always an admin, who may do everything."""
+
+    def __init__(self, folder, users=None):
         self.folder = str(folder)
         self.certs = Certs(self.folder)
-        self.tokens = {user: secrets.token_hex(16) for user in ("admin", *users)}
+        groups = {"admin": "system:masters", **(users or {})}
+        self.tokens = {user: secrets.token_hex(16) for user in groups}
         with open(self.path("tokens.csv"), "w") as f:
             for user, token in self.tokens.items():
-                f.write(f'{token},{user},{user},"{"system:masters" if user == "admin" else user}"\n')
+                f.write(f'{token},{user},{user},"{groups[user]}"\n')
         procs.run(["openssl", "genrsa", "-out", self.path("sa.key"), "2048"])
         procs.run(["openssl", "rsa", "-in", self.path("sa.key"), "-pubout", "-out", self.path("sa.pub")])
         self.cacert = self.certs.path("ca.pem")
@@ -51,7 +62,7 @@ class Identity:
 
     def kubeconfig(self, url, user="admin"):
         """The path of one for this server and user."""
-        path = self.path(f"kubeconfig-{user}-{url.rsplit(':', 1)[1]}")
+        path = self.path(f"kubeconfig-{user.replace(':', '-')}-{url.rsplit(':', 1)[1]}")
         named = {"cluster": {"server": url, "certificate-authority": self.cacert}, "name": "c"}
         with open(path, "w") as f:
             json.dump({"apiVersion": "v1", "kind": "Config", "clusters": [named], "current-context": "c",
@@ -149,6 +160,8 @@ class ApiServer:
 class KubeApiserver(ApiServer):
     """Without an identity it has one user, who may do everything. No controller runs beside it."""
 
+    AUTHORIZERS, ADMISSION = "RBAC", "--disable-admission-plugins=ServiceAccount"
+
     def __init__(self, folder, etcd, *flags, identity=None, keep=False):
         super().__init__(folder, identity or Identity(folder), "kube-apiserver.log", keep)
         self.etcd, self.flags = etcd, flags
@@ -159,13 +172,13 @@ class KubeApiserver(ApiServer):
                 f"--etcd-servers={self.etcd}", f"--tls-cert-file={made.certs.path('server.pem')}",
                 f"--tls-private-key-file={made.certs.path('server.key')}",
                 f"--token-auth-file={made.path('tokens.csv')}", f"--cert-dir={self.folder}",
-                "--authorization-mode=RBAC", "--service-account-issuer=https://kubernetes.default.svc",
+                f"--authorization-mode={self.AUTHORIZERS}", "--service-account-issuer=https://kubernetes.default.svc",
                 f"--service-account-key-file={made.path('sa.pub')}",
                 f"--service-account-signing-key-file={made.path('sa.key')}",
                 "--service-cluster-ip-range=10.96.0.0/24", "--endpoint-reconciler-type=none",
                 f"--proxy-client-cert-file={made.certs.path('client.pem')}",
                 f"--proxy-client-key-file={made.certs.path('client.key')}", *made.front_proxy(),
-                "--disable-admission-plugins=ServiceAccount", *self.flags]
+                self.ADMISSION, *self.flags]
 
 
 class CrdServer36(ApiServer):
@@ -190,6 +203,7 @@ class KubeCluster:
     """API servers of one cluster on one etcd, with RBAC and tokens, and a crdserver36 beside them if it is wanted. The user
     `tier` may read what a tier follows, and ask about users and rights; `alice` may handle config maps in the namespace prod."""
 
+    SERVER, USERS = KubeApiserver, {"tier": "tier", "alice": "alice"}
     AGGREGATED = "demo36.example.com"  # a group of the crdserver36 that the others serve, too
     READS = {"apiGroups": ["", "discovery.k8s.io", "demo.example.com", AGGREGATED], "verbs": ["get", "list", "watch"],
              "resources": ["configmaps", "pods", "services", "nodes", "endpointslices", "widgets"]}
@@ -197,9 +211,9 @@ class KubeCluster:
 
     def __init__(self, folder, etcd, n=1, crds=False, flags=(), keep=False):
         self.etcd = etcd
-        self.identity = Identity(os.path.join(str(folder), "identity"), ("tier", "alice"))
+        self.identity = Identity(os.path.join(str(folder), "identity"), self.USERS)
         url = etcd.members[0].url
-        self.servers = [KubeApiserver(os.path.join(str(folder), f"api{i}"), url, *flags, identity=self.identity, keep=keep)
+        self.servers = [self.SERVER(os.path.join(str(folder), f"api{i}"), url, *flags, identity=self.identity, keep=keep)
                         for i in range(n)]
         self.crds = CrdServer36(os.path.join(str(folder), "crds"), url, self.servers[0], keep) if crds else None
 

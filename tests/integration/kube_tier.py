@@ -12,7 +12,7 @@ import procs
 import yaml
 from client import binary
 from kube import CRDS
-from kube_apiserver import CRD_PROGRAM, PROGRAM, ApiServer, KubeApiserver, KubeCluster, why_none
+from kube_apiserver import CRD_PROGRAM, PROGRAM, ApiServer, KubeApiserver, KubeCluster, version_of, why_none
 from ports import free_port
 
 STANDS_IN = os.environ.get("BELFRY_TIER_STANDIN") == "1"
@@ -60,7 +60,7 @@ PODS = Type("pods", "Pod")
 MAPS = Type("configmaps", "ConfigMap")
 SERVICES = Type("services", "Service")
 NODES = Type("nodes", "Node", namespaced=False)
-SLICES = Type("endpointslices", "EndpointSlice", "discovery.k8s.io", "v1beta1")
+SLICES = Type("endpointslices", "EndpointSlice", "discovery.k8s.io", "v1" if version_of() >= (1, 21) else "v1beta1")
 WIDGETS = Type("widgets", "Widget", "demo.example.com", is_custom=True)
 WIDGETS36 = Type("widgets", "Widget", KubeCluster.AGGREGATED, is_custom=True)
 ALL_TYPES = (PODS, MAPS, SERVICES, NODES, SLICES, WIDGETS, WIDGETS36)
@@ -155,6 +155,8 @@ def requests_of(server, kind):
 
 
 def watchers_of(server, kind):
-    """How many watches of the type the API server has now, its own among them. (1.20 counts a watch of one name as a GET.)"""
-    return sum(value for name, value in server.metrics().items() if name.startswith("apiserver_longrunning_gauge{")
+    """How many watches of the type the API server has now, its own among them. (1.20 counts a watch of one name as a GET, and
+    has another name for the number.)"""
+    return sum(value for name, value in server.metrics().items()
+               if name.startswith(("apiserver_longrunning_requests{", "apiserver_longrunning_gauge{"))
                and f'resource="{kind.plural}"' in name and f'group="{kind.group}"' in name and 'subresource=""' in name)

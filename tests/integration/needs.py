@@ -3,6 +3,7 @@
 - "missing: ..."  a program, a package or a right that tools/bootstrap installs or the gate's machine has. In the gate (CI=true)
   that is a failure, as is every skip for another reason than the following ones.
 - "peer: ..."     a server that is built outside this tree. tools/tally counts these for themselves.
+- "by version: ..."  this version of a server cannot pass; the line of docs/compatibility.md that says why comes first.
 - "by peer: ..."  the tests run against such a server, which does not do this.
 - "length: ..."   for runs of full length only.
 """
@@ -12,7 +13,7 @@ import os
 import pytest
 
 GATE = os.environ.get("CI") == "true"
-PEER, BY_PEER, LENGTH, MISSING = "peer: ", "by peer: ", "length: ", "missing: "
+PEER, BY_PEER, BY_VERSION, LENGTH, MISSING = "peer: ", "by peer: ", "by version: ", "length: ", "missing: "
 
 
 def missing(what):
@@ -21,6 +22,11 @@ def missing(what):
 
 def peer(why):
     pytest.skip(PEER + why)
+
+
+def by_version(line, why):
+    """`line`: the name of one of docs/compatibility.md."""
+    pytest.skip(f"{BY_VERSION}{line}: {why}")
 
 
 def full_length(why):
@@ -50,6 +56,6 @@ def judge(report):
     if not GATE or not report.skipped or hasattr(report, "wasxfail"):
         return
     reason = report.longrepr[2].removeprefix("Skipped: ")
-    if not reason.startswith((PEER, BY_PEER, LENGTH)):
+    if not reason.startswith((PEER, BY_PEER, BY_VERSION, LENGTH)):
         report.outcome = "failed"
         report.longrepr = f"skipped, which the gate (CI=true) takes for a failure: {reason}"

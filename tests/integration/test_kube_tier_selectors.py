@@ -9,7 +9,7 @@ import procs
 import pytest
 from etcd import Cluster
 from kube import rv
-from kube_apiserver import KubeCluster
+from kube_apiserver import KubeCluster, version_of
 from kube_tier import DEFINITIONS, NODES, PODS, SERVICES, STANDS_IN, WIDGETS36, KubeTier, Type, define, needs_servers, wait_served
 
 EVENTS = Type("events", "Event")
@@ -25,6 +25,7 @@ AT_0 = "resourceVersion=0"
 COUNTED = re.compile(r'belfry_kube_relayed_fields_total\{resource="([^"]+)",field="([^"]+)"\}')
 
 # Of each type: by which fields the tier selects at a server of 1.20, with values; and what it must leave to the server.
+IS_NEW = version_of() >= (1, 31)
 FIELDS = {
     PODS: {"spec.nodeName": ["n1"], "spec.host": ["n1"], "spec.restartPolicy": ["Always", "Never"], "status.phase": ["Pending"],
            "spec.schedulerName": ["default-scheduler", "other"], "spec.serviceAccountName": ["s"], "status.podIP": ["10.0.0.7"],
@@ -41,11 +42,17 @@ FIELDS = {
                  "regarding.apiVersion": ["v1"], "regarding.resourceVersion": ["7"], "regarding.fieldPath": ["f"], "reason": ["Old", "New"],
                  "reportingController": ["reporter"], "type": ["Normal"]},
     JOBS: {"status.successful": ["0", "1"]},
-    CRON_JOBS: {"status.successful": ["0"]},
     SIGNINGS: {"spec.signerName": ["example.com/a", "example.com/b"]},
 }
 LEFT = {PODS: ["spec.hostNetwork", "spec.bogus"], NODES: ["metadata.namespace"], NAMESPACES: ["metadata.namespace"], SIGNINGS: ["metadata.namespace"],
-        SERVICES: ["spec.clusterIP", "spec.type"], EVENTS: ["regarding.kind"], NEW_EVENTS: ["source", "involvedObject.kind"]}
+        EVENTS: ["regarding.kind"], NEW_EVENTS: ["source", "involvedObject.kind"]}
+if IS_NEW:
+    LEFT[PODS].remove("spec.hostNetwork")
+    FIELDS[PODS]["spec.hostNetwork"] = ["true", "false"]
+    FIELDS[SERVICES] |= {"spec.clusterIP": ["None"], "spec.type": ["ClusterIP", "NodePort"]}
+else:
+    FIELDS[CRON_JOBS] = {"status.successful": ["0"]}
+    LEFT[SERVICES] = ["spec.clusterIP", "spec.type"]
 
 
 def made(server, kind, obj, status=None):
@@ -73,7 +80,8 @@ def fill(server, folder):
     made(server, PODS, PODS.object("default", "a", spec=containers))
     made(server, PODS, PODS.object("default", "b", spec={**containers, "nodeName": "n1", "restartPolicy": "Never", "hostNetwork": True,
                                                          "serviceAccountName": "s", "schedulerName": "other"}),
-         {"podIP": "10.0.0.7", "podIPs": [{"ip": "10.0.0.7"}], "nominatedNodeName": "n1"})
+         {"podIP": "10.0.0.7", "podIPs": [{"ip": "10.0.0.7"}]})
+    made(server, PODS, PODS.object("default", "c", spec=containers), {"nominatedNodeName": "n1"})
     made(server, SECRETS, SECRETS.object("default", "a"))
     made(server, SECRETS, SECRETS.object("default", "b", type="example.com/x"))
     made(server, SERVICES, SERVICES.object("default", "plain", spec={"ports": [{"port": 80}]}))
@@ -82,7 +90,8 @@ def fill(server, folder):
         made(server, CONTROLLERS, CONTROLLERS.object("default", name, spec={"replicas": 0, "selector": {"a": "b"}, "template": template}), status)
     for name, status in (("a", None), ("b", {"succeeded": 1})):
         made(server, JOBS, JOBS.object("default", name, spec=job), status)
-    made(server, CRON_JOBS, CRON_JOBS.object("default", "a", spec={"schedule": "0 0 1 1 *", "jobTemplate": {"spec": job}}))
+    if not IS_NEW:
+        made(server, CRON_JOBS, CRON_JOBS.object("default", "a", spec={"schedule": "0 0 1 1 *", "jobTemplate": {"spec": job}}))
     about = {"kind": "Pod", "namespace": "default", "name": "a", "uid": "u", "apiVersion": "v1", "resourceVersion": "7", "fieldPath": "f"}
     made(server, EVENTS, EVENTS.object("default", "old", involvedObject=about, reason="Old", type="Normal", source={"component": "component"}))
     made(server, EVENTS, EVENTS.object("default", "bare", involvedObject={"namespace": "default"}))

@@ -23,6 +23,7 @@ def test_other(): pytest.skip("any reason")
 def test_mark(): pass
 def test_peer(): needs.peer("no such server")
 def test_length(): needs.full_length("too long")
+def test_version(): needs.by_version("range-stream", "this etcd has none")
 @pytest.mark.xfail(reason="a known bug")
 def test_known(): assert False
 def test_good(): pass
@@ -59,9 +60,9 @@ def run(folder, ci):
 
 def test_what_is_missing_is_a_failure_in_the_gate_alone(tmp_path):
     at_work = run(tmp_path, "")
-    assert at_work.pop("test_good") == "passed" and set(at_work.values()) == {"skipped"} and len(at_work) == 8
+    assert at_work.pop("test_good") == "passed" and set(at_work.values()) == {"skipped"} and len(at_work) == 9
     gate = run(tmp_path, "true")
-    assert {name for name, verdict in gate.items() if verdict == "skipped"} == {"test_peer", "test_length", "test_known"}
+    assert {name for name, verdict in gate.items() if verdict == "skipped"} == {"test_peer", "test_length", "test_version", "test_known"}
     assert {name for name, verdict in gate.items() if verdict in ("failure", "error")} == {
         "test_missing", "test_fixture", "test_other", "test_mark", "test_whole"}
     assert gate["test_good"] == "passed"
@@ -93,31 +94,35 @@ def test_what_is_installed_is_installed_once_and_whole(tmp_path):
     assert not (tmp_path / "cache" / "belfry").exists()  # which is belfryd's
 
 
-def fake_etcd(path, version):
+def fake_server(path, said):
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!/bin/sh\necho 'etcd Version: {version}'\n")
+    path.write_text(f"#!/bin/sh\necho '{said}'\n")
     path.chmod(0o755)
     return path
 
 
-def test_an_etcd_is_chosen_by_its_version_or_path(tmp_path):
-    newest = tmp_path / "peers" / "newest"
-    programs = {name: fake_etcd(newest / name, version) for name, version in
-                {"etcd": "3.7.1", "etcd-3.6": "3.6.14", "etcd-3.5.30": "3.5.30", "etcd-main": "3.8.0-alpha.0"}.items()}
-    installed = fake_etcd(tmp_path / "bin" / "etcd", "3.5.16")
+def test_a_server_is_chosen_by_its_version_or_path(tmp_path):
+    newest, installed = tmp_path / "peers" / "newest", fake_server(tmp_path / "bin" / "etcd", "etcd Version: 3.5.16")
+    etcds = {name: fake_server(newest / name, f"etcd Version: {version}") for name, version in
+             {"etcd": "3.7.1", "etcd-3.6": "3.6.14", "etcd-3.5.30": "3.5.30", "etcd-main": "3.8.0-alpha.0"}.items()}
+    kube = fake_server(newest / "kube-apiserver", "Kubernetes v1.37.0-rc.1")
+    old_kube = fake_server(newest.parent / "kube-apiserver", "Kubernetes v1.20.2")
 
-    def chosen(which):
+    def chosen(server, which):
         env = {**os.environ, "PEERS": str(tmp_path / "peers"), "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
-        done = subprocess.run(["bash", os.path.join(TOOLS, "etcd-program"), which], env=env, capture_output=True, text=True, timeout=30)
+        done = subprocess.run(["bash", os.path.join(TOOLS, "server-program"), server, which], env=env, capture_output=True, text=True, timeout=30)
         return done.stdout.strip() or done.stderr
-    assert chosen("3.5") == str(installed)
+    assert chosen("etcd", "3.5") == str(installed)
     for which, name in {"3.6": "etcd-3.6", "3.7": "etcd", "3.7.1": "etcd", "3.5.30": "etcd-3.5.30", "main": "etcd-main"}.items():
-        assert chosen(which) == str(programs[name]), which
-    assert chosen(str(installed)) == str(installed)
-    for which in ("3.8", "3.7.2", "nonsense"):
-        assert chosen(which).startswith(f"etcd-program: there is no etcd {which} in {newest}"), which
+        assert chosen("etcd", which) == str(etcds[name]), which
+    assert chosen("etcd", str(installed)) == str(installed)
+    assert chosen("kube-apiserver", "1.37") == chosen("kube-apiserver", "1.37.0-rc.1") == str(kube)
+    assert chosen("kube-apiserver", "1.20") == str(old_kube)
+    for server, which in [("etcd", "3.8"), ("etcd", "3.7.2"), ("etcd", "nonsense"), ("kube-apiserver", "1.3"), ("kube-apiserver", "main")]:
+        assert chosen(server, which).startswith(f"server-program: there is no {server} {which} in {newest}"), which
     for which in ("", "--help", "./nothing"):
-        assert chosen(which).startswith("etcd-program: "), which
+        assert chosen("etcd", which).startswith("server-program: "), which
+    assert chosen("kubelet", "1.37").startswith("server-program: name etcd or kube-apiserver")
 
 
 def test_flags_have_the_names_of_the_servers_version():
