@@ -58,16 +58,23 @@ def why_not():
 
 
 @contextlib.contextmanager
-def many_addresses():
-    """A namespace in which every address of 10.77.0.0/16 is its own; its name."""
+def alone():
+    """A namespace with a loopback interface and nothing else; its name."""
     ns = f"belfry-{os.getpid()}-{next(_count)}"
     ip("netns", "add", ns)
     try:
         ip("-n", ns, "link", "set", "lo", "up")
-        ip("-n", ns, "addr", "add", "10.77.0.1/16", "dev", "lo")
         yield ns
     finally:
         ip("netns", "del", ns, check=False)
+
+
+@contextlib.contextmanager
+def many_addresses():
+    """Likewise, in which every address of 10.77.0.0/16 is its own."""
+    with alone() as ns:
+        ip("-n", ns, "addr", "add", "10.77.0.1/16", "dev", "lo")
+        yield ns
 
 
 class Net:

@@ -1,19 +1,22 @@
 """A way between a client and a server that can be held up, cut and closed, and can speak TLS to the client for a server that
 does not, or to the server for a client that does not. Bytes are passed on unread."""
 import asyncio
+import socket
 import ssl
 import threading
+
+import netns
 
 
 class Proxy:
     """On a free port of 127.0.0.1, in a thread of its own, from creation to close()."""
 
-    def __init__(self, target, tls=None, to_tls=None):
-        """`tls`: an ssl.SSLContext for the side of the client, or None; `to_tls`: likewise for the side of the server, to which
+    def __init__(self, target, tls=None, to_tls=None, ns=None):
+        """`ns`: the namespace of the clients, if it is another. `tls`: an ssl.SSLContext for the side of the client, or None; `to_tls`: likewise for the side of the server, to which
         a connection then speaks the protocol that the client's first bytes show."""
         host, port = target.rsplit(":", 1)
         self._target, self._tls, self._server = (host, int(port)), tls, None
-        self._to_tls = to_tls
+        self._to_tls, self._ns = to_tls, ns
         self._writers, self._tasks = set(), set()
         self.port, self.n_accepted = 0, 0
         self._left = None  # bytes that may still come from the server before every connection ends; None: no bound
@@ -40,8 +43,9 @@ class Proxy:
         await self._listen()
 
     async def _listen(self):
-        self._server = await asyncio.start_server(self._accepted, "127.0.0.1", self.port, ssl=self._tls,
-                                                  reuse_address=True)
+        with netns.inside(self._ns):
+            listening = socket.create_server(("127.0.0.1", self.port))
+        self._server = await asyncio.start_server(self._accepted, sock=listening, ssl=self._tls)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def _accepted(self, reader, writer):
