@@ -103,7 +103,7 @@ struct resource_follow {
     struct resource_debt debt;       /* AUDITING: after the list */
     bool is_listed;                  /* AUDITING: the list is complete */
     uint64_t debt_ms;                /* when the debt counts as not paid */
-    struct resource_backlog backlog; /* events since then; LIVE: still to be published */
+    struct resource_backlog backlog; /* AUDITING: events of the watch; LIVE: still to be published */
     struct resource_sum new_sum;     /* LISTING: this and the next two: of the fresh copy */
     struct resource_sum new_versions;
     struct resource_changes new_last;
@@ -981,39 +981,59 @@ static void debt_is_bad(struct resource_follow *f, uint64_t now_ms)
                     f->debt.upto);
 }
 
+static bool live_bookmark(struct resource_follow *f, int64_t rv, uint64_t now_ms);
+
+/* The past of the open watch is ours: what it has shown is published. */
+static void publish_kept(struct resource_follow *f, int64_t from, uint64_t now_ms)
+{
+    int64_t marked = f->shown; /* by bookmarks */
+    f->shown = from;
+    follow_is_live(f);
+    publish_backlog(f, now_ms);
+    if (f->state == RESOURCE_LIVE && resource_backlog_is_empty(&f->backlog) && marked > ingest_head(f->opts.ingest))
+        (void)live_bookmark(f, marked, now_ms); /* if it was not taken, the next one does it */
+}
+
 static void audit_passed(struct resource_follow *f, uint64_t now_ms)
 {
     f->stats.audits++;
-    f->shown = f->audit.head;
-    follow_is_live(f);
-    publish_backlog(f, now_ms);
+    publish_kept(f, f->audit.head, now_ms);
 }
 
-/* An event after the list of an audit that did not find all of our objects. False: not taken. */
-static bool audit_event(struct resource_follow *f, enum resource_change change, const struct resource_object *object,
-                        uint64_t now_ms)
+/* An event of the watch may pay the debt. False: our state could not be read. */
+static bool audit_pay(struct resource_follow *f, enum resource_change change, const struct resource_object *object,
+                      bool *is_good, uint64_t now_ms)
 {
     struct ingest_found ours;
     enum belfry_err err = ingest_find(f->opts.ingest, object->key, now_ms, &ours);
     bool is_ours = err == BELFRY_OK && ours.lease == resource_uid_mark(object->uid);
     if (err != BELFRY_OK && err != BELFRY_ERR_NOT_FOUND)
         return false;
-    if (!resource_debt_holds(&f->debt, object->rv - 1)) {
-        debt_is_bad(f, now_ms);
-        return true;
-    }
-    err = resource_backlog_add(&f->backlog, change, object);
-    if (err == BELFRY_ERR_LIMIT)
-        start_listing(f, false, "too many changes to prove that the past is ours", now_ms);
-    if (err != BELFRY_OK)
-        return err == BELFRY_ERR_LIMIT;
+    *is_good = resource_debt_holds(&f->debt, object->rv - 1);
     if (change == RESOURCE_DELETED && is_ours)
         resource_debt_pay(&f->debt, resource_hash(f->opts.hash_key, object->key, ours.lease));
     bool has_more = change == RESOURCE_DELETED; /* of this version, perhaps */
-    if (resource_debt_is_paid(&f->debt))
-        audit_passed(f, now_ms);
-    else if (!resource_debt_holds(&f->debt, has_more ? object->rv - 1 : object->rv))
+    *is_good = *is_good && resource_debt_holds(&f->debt, has_more ? object->rv - 1 : object->rv);
+    return true;
+}
+
+/* An event during an audit. It is taken even while the list is on its way: if it had to wait, the end of the watch
+ * would wait behind it, and the list might be of a cache that the watch never came from. False: not taken. */
+static bool audit_event(struct resource_follow *f, enum resource_change change, const struct resource_object *object,
+                        uint64_t now_ms)
+{
+    bool is_good = true;
+    enum belfry_err err = resource_backlog_add(&f->backlog, change, object);
+    if (err == BELFRY_ERR_LIMIT)
+        start_listing(f, false, "too many changes to prove that the past is ours", now_ms);
+    if (err != BELFRY_OK || !f->is_listed)
+        return err == BELFRY_OK || err == BELFRY_ERR_LIMIT;
+    if (!audit_pay(f, change, object, &is_good, now_ms))
+        start_join(f, follow_retry_at(f, now_ms));
+    else if (!is_good)
         debt_is_bad(f, now_ms);
+    else if (resource_debt_is_paid(&f->debt))
+        audit_passed(f, now_ms);
     return true;
 }
 
@@ -1045,7 +1065,7 @@ bool resource_on_event(struct resource_follow *follow, uint64_t id, enum resourc
         compare_overlap(f, change, object, now_ms);
         break;
     case RESOURCE_AUDITING:
-        f->is_held = !f->is_listed || !audit_event(f, change, object, now_ms);
+        f->is_held = !audit_event(f, change, object, now_ms);
         return !f->is_held;
     case RESOURCE_LIVE:
         f->is_held = !resource_backlog_is_empty(&f->backlog) || !live_event(f, change, object, now_ms);
@@ -1087,6 +1107,14 @@ static int64_t sent_by(struct resource_follow *f, int64_t rv)
     return is_between ? rv - 1 : rv;
 }
 
+/* AUDITING: the debt is due when the watch has shown everything up to the list. */
+static void note_mark(struct resource_follow *f, int64_t rv)
+{
+    int64_t sent = sent_by(f, rv);
+    if (sent > f->shown)
+        f->shown = sent;
+}
+
 bool resource_on_bookmark(struct resource_follow *follow, uint64_t id, int64_t rv, uint64_t now_ms)
 {
     struct resource_follow *f = follow;
@@ -1113,10 +1141,10 @@ bool resource_on_bookmark(struct resource_follow *follow, uint64_t id, int64_t r
             (void)live_bookmark(f, rv, now_ms);
             break;
         }
-        if (f->is_listed && !resource_debt_holds(&f->debt, sent_by(f, rv)))
+        note_mark(f, rv);
+        if (f->is_listed && !resource_debt_holds(&f->debt, f->shown))
             debt_is_bad(f, now_ms);
-        f->is_held = !f->is_listed;
-        return !f->is_held;
+        break;
     case RESOURCE_LIVE:
         f->is_held = !resource_backlog_is_empty(&f->backlog) || !live_bookmark(f, rv, now_ms);
         return !f->is_held;
@@ -1334,21 +1362,32 @@ static void listing_checked(struct resource_follow *f, int64_t rv, uint64_t now_
 /* The list agrees with us, and the watch is of the same cache. */
 static void audit_agrees(struct resource_follow *f, uint64_t now_ms)
 {
-    if (resource_debt_is_paid(&f->debt)) {
-        audit_passed(f, now_ms);
-        return;
+    bool is_good = true;
+    f->stats.debts += !resource_debt_is_paid(&f->debt);
+    belfry_list_each (node, &f->backlog.events) {
+        const struct resource_event *event = belfry_container(node, struct resource_event, node);
+        if (resource_debt_is_paid(&f->debt) || !is_good)
+            break;
+        if (!audit_pay(f, event->change, &event->object, &is_good, now_ms)) {
+            start_join(f, follow_retry_at(f, now_ms));
+            return;
+        }
     }
-    f->stats.debts++;
-    f->debt_ms = now_ms + RESOURCE_DEBT_MS;
-    f->is_listed = true;
-    f->resume = f->is_held;
+    if (!is_good || !resource_debt_holds(&f->debt, f->shown)) {
+        debt_is_bad(f, now_ms);
+    } else if (resource_debt_is_paid(&f->debt)) {
+        audit_passed(f, now_ms);
+    } else {
+        f->debt_ms = now_ms + RESOURCE_DEBT_MS;
+        f->is_listed = true;
+    }
 }
 
 static void audit_complete(struct resource_follow *f, int64_t rv, uint64_t link, uint64_t now_ms)
 {
     bool on_link = f->watch.at == REQUEST_OPEN && (link == f->link || BELFRY_MUTANT(kube_link_ignored));
     bool is_alone = f->watch.at == REQUEST_OPEN && resource_link_place(f->link) == 0;
-    if (!on_link && !is_alone) {
+    if ((!on_link && !is_alone) || f->is_held) {
         start_join(f, follow_retry_at(f, now_ms));
         return;
     }
@@ -1379,15 +1418,15 @@ static void older_complete(struct resource_follow *f, int64_t rv, uint64_t link,
     bool is_ours = f->audit.contradicted == 0 && sum_is(f->audit.found, f->sum);
     bool has_changes = f->last.n == 0 || rv >= f->last.held[f->last.n - 1].rv;
     bool is_watched = f->watch.at == REQUEST_OPEN;
-    if (is_watched && link != f->link && !BELFRY_MUTANT(kube_link_ignored)) {
+    bool is_other = link != f->link && !BELFRY_MUTANT(kube_link_ignored);
+    if (is_watched && (is_other || f->is_held)) {
         start_join(f, follow_retry_at(f, now_ms));
     } else if (rv >= f->audit.head) {
         ask_for_audit(f, now_ms);
     } else if ((is_ours && has_changes) || BELFRY_MUTANT(kube_older_unequal)) {
         f->stats.older++;
         if (is_watched) {
-            f->shown = f->from;
-            follow_is_live(f);
+            publish_kept(f, f->from, now_ms);
             return;
         }
         int64_t from = BELFRY_MUTANT(kube_older_from_head) ? f->audit.head : rv;
@@ -1687,7 +1726,7 @@ void resource_tick(struct resource_follow *follow, uint64_t now_ms)
         debt_is_bad(f, now_ms);
     publish_backlog(f, now_ms);
     judge_together(f, now_ms);
-    f->resume = f->resume || (f->is_held && (f->state == RESOURCE_LIVE || f->is_listed));
+    f->resume = f->resume || (f->is_held && (f->state == RESOURCE_LIVE || f->state == RESOURCE_AUDITING));
     judge_silence(f, now_ms);
 }
 

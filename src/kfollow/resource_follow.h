@@ -27,10 +27,11 @@
  *             that is known; if it is older than the list, deletions may have followed it, and only an audit will do.
  *   audit     No server has that change any more (AUDITING). The watch is opened at H; then its
  *             server lists all objects. The list is compared with our state (resource_audit.h). The list counts only
- *             if the watch is still open at its end, on the same link: a watch first, then its proof. If objects of
- *             ours are not in the list, the watch must show that they were deleted; until it has, its events are kept
- *             (resource_backlog.h) and not published. Over HTTP/1.1 the list cannot come on the link of an open watch:
- *             then the list is first, and the watch is opened anew on its link, as after any list.
+ *             if the watch is still open at its end, on the same link: a watch first, then its proof. What the watch
+ *             shows meanwhile is taken and kept (resource_backlog.h), not published; so its end is seen in time. If
+ *             objects of ours are not in the list, the watch must show that they were deleted. Over HTTP/1.1 the list
+ *             cannot come on the link of an open watch: then the list is first, and the watch is opened anew on its
+ *             link, as after any list.
  *   older     The server answers an audit with an error: its cache is behind us, at version C, and stays so if nothing
  *             changes. If a list at C has exactly our objects, and all of our changes are at C or below, then the watch
  *             is opened at C, on the link of the list. Anything that it shows up to H is another past. If that list

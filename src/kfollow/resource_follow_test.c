@@ -700,16 +700,55 @@ static void audit_that_agrees_proves_the_watch(void **state)
 {
     (void)state;
     begin_audit();
-    assert_false(event(RESOURCE_MODIFIED, "ns/a", "u1", 22));
+    assert_true(event(RESOURCE_MODIFIED, "ns/a", "u1", 22));
+    bookmark(24);
+    assert_int_equal(head(), 20); /* it is kept until the past is proven */
     item("ns/a", "u1", 22);
     item("ns/b", "u2", 11);
     listed(25, LINK);
     assert_true(resource_ready(bed.follow));
-    assert_int_equal(bed.resumes, 1);
-    assert_true(event(RESOURCE_MODIFIED, "ns/a", "u1", 22));
-    assert_int_equal(head(), 22);
+    assert_int_equal(head(), 24);
+    assert_int_equal(stats().events, 1);
     assert_int_equal(stats().audits, 1);
     assert_int_equal(stats().listings, 1);
+}
+
+/* The server read its etcd anew: the watch was of the cache before, the list is of the new one. */
+static void watch_that_ends_during_its_audit_is_not_proven(void **state)
+{
+    (void)state;
+    begin_audit();
+    assert_true(event(RESOURCE_MODIFIED, "ns/a", "u1", 22));
+    end_watch(RESOURCE_ENDED);
+    assert_int_equal(bed.list.id, 0); /* it proves nothing any more */
+    assert_false(resource_ready(bed.follow));
+    assert_int_equal(head(), 20);
+}
+
+/* What the watch showed while the list was on its way counts as what it shows later. */
+static void debt_is_paid_by_what_came_before_the_list(void **state)
+{
+    (void)state;
+    begin_audit();
+    event(RESOURCE_DELETED, "ns/b", "u2", 22);
+    item("ns/a", "u1", 10);
+    listed(25, LINK);
+    assert_true(resource_ready(bed.follow));
+    assert_int_equal(head(), 22);
+    teardown(NULL);
+    begin_audit();
+    event(RESOURCE_MODIFIED, "ns/a", "u1", 26);
+    event(RESOURCE_DELETED, "ns/b", "u2", 27); /* after the list, which does not have it */
+    item("ns/a", "u1", 10);
+    listed(25, LINK);
+    assert_int_equal(resource_state(bed.follow), RESOURCE_LISTING);
+    teardown(NULL);
+    begin_audit();
+    bookmark(25);
+    item("ns/a", "u1", 10);
+    listed(25, LINK);
+    assert_int_equal(resource_state(bed.follow), RESOURCE_LISTING);
+    assert_int_equal(head(), 20);
 }
 
 static void audit_that_contradicts_is_another_past(void **state)
@@ -875,15 +914,15 @@ static void older_cache_that_lists_slowly_is_listed_again_below_its_watch(void *
         open_watch(LINK);
         assert_false(resource_ready(bed.follow));
         assert_int_equal(bed.list.rv, 0);
-        assert_false(event(RESOURCE_ADDED, "ns/c", "u3", 30)); /* it waits */
+        assert_true(event(RESOURCE_ADDED, "ns/c", "u3", 30));
+        assert_int_equal(head(), 20); /* it waits */
         bed.now += RESOURCE_LINK_MS + 1;
         item("ns/a", "u1", i == 2 ? 9 : 10);
         item("ns/b", "u2", 11);
         listed(15, i == 1 ? LINK + 2 : LINK); /* on another link, and of another state: no proof */
         assert_int_equal(resource_ready(bed.follow), i == 0);
         assert_int_equal(stats().older, i == 0 ? 2 : 1);
-        if (i == 0)
-            assert_true(event(RESOURCE_ADDED, "ns/c", "u3", 30));
+        assert_int_equal(head(), i == 0 ? 30 : 20);
         if (i + 1 < 3)
             teardown(NULL);
     }
@@ -2006,6 +2045,8 @@ int main(void)
         cmocka_unit_test_teardown(server_that_does_not_answer_is_left_for_the_next, teardown),
         cmocka_unit_test_teardown(sleep_of_our_own_is_no_silence, teardown),
         cmocka_unit_test_teardown(audit_that_agrees_proves_the_watch, teardown),
+        cmocka_unit_test_teardown(watch_that_ends_during_its_audit_is_not_proven, teardown),
+        cmocka_unit_test_teardown(debt_is_paid_by_what_came_before_the_list, teardown),
         cmocka_unit_test_teardown(audit_that_contradicts_is_another_past, teardown),
         cmocka_unit_test_teardown(audit_of_another_link_proves_nothing, teardown),
         cmocka_unit_test_teardown(events_are_published_when_a_missing_object_was_deleted, teardown),
