@@ -30,9 +30,10 @@ SLICES = Type("endpointslices", "EndpointSlice", "discovery.k8s.io")
 DEPLOYMENTS = Type("deployments", "Deployment", "apps")
 CIDRS = Type("servicecidrs", "ServiceCIDR", "networking.k8s.io", namespaced=False)
 DRIVERS = Type("csidrivers", "CSIDriver", "storage.k8s.io", namespaced=False)
+REQUESTS = Type("podcertificaterequests", "PodCertificateRequest", "certificates.k8s.io")
 CLASSES = Type("runtimeclasses", "RuntimeClass", "node.k8s.io", namespaced=False)
-OF_PROXIES = (SERVICES, SLICES, NODES, CIDRS)
-OF_KUBELETS = (PODS, NODES, SERVICES, MAPS, DRIVERS, CLASSES)
+OF_PROXIES = (SERVICES, SLICES, CIDRS)  # hollow ones; a real one watches its node, too
+OF_KUBELETS = (PODS, NODES, SERVICES, MAPS, DRIVERS, CLASSES, REQUESTS)
 FOLLOWED = tuple(dict.fromkeys(OF_PROXIES + OF_KUBELETS))
 
 MOST_NODES = 100
