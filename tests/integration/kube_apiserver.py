@@ -56,8 +56,8 @@ class Identity:
         return os.path.join(self.folder, name)
 
     def front_proxy(self):
-        """Flags of a server that believes those with a certificate of this authority which user a request is of."""
-        return [f"--requestheader-client-ca-file={self.cacert}", "--requestheader-username-headers=X-Remote-User",
+        """Flags of a server that believes those with the client certificate of this authority which user a request is of."""
+        return [f"--requestheader-client-ca-file={self.cacert}", "--requestheader-allowed-names=reader", "--requestheader-username-headers=X-Remote-User",
                 "--requestheader-group-headers=X-Remote-Group", "--requestheader-extra-headers-prefix=X-Remote-Extra-"]
 
     def kubeconfig(self, url, user="admin"):

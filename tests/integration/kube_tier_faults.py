@@ -14,13 +14,14 @@ import time
 
 import procs
 from kube import fingerprint, name
-from kube_apiserver import KubeCluster
+from kube_apiserver import KubeCluster, version_of
 from kube_clients import Informers
 from kube_tier import MAPS, STANDS_IN, tier_of, wait_served, watchers_of
 from proxy import Proxy
 
 NAMESPACES = ("prod", "default", "other")
 CATCH_UP_S = 90
+STREAMS = (1, 32)  # from then on servers send lists as the first events of a watch; older ones are asked for it once
 SETTLED_S = 1.5  # client-go lists when a watch has ended within its first second: a fault before that shows client-go's rule, not a tier's
 AUDIT = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["ResponseStarted", "ResponseComplete", "Panic"],
          "rules": [{"level": "Metadata", "users": ["tier"], "verbs": ["list", "watch", "get"]}, {"level": "None"}]}
@@ -204,15 +205,18 @@ class Bed:
         return sum(fleet.relists() for fleet in self.fleets)
 
     def upstream_lists(self):
-        """Lists of the type that tiers have asked API servers for, with objects in them: first pages, and no probes of one object."""
+        """Lists of the type that tiers have asked API servers for, with objects in them: first pages, and no probes of one object. From
+        newer servers they come as the first events of a watch."""
         found = []
         for path in (f"{server.folder}/audit.log" for server in self.servers):
             with open(path) if os.path.exists(path) else contextlib.nullcontext([]) as lines:
                 for line in lines:
                     event = json.loads(line)
                     about = event.get("objectRef", {})
-                    if event["verb"] == "list" and about.get("resource") == self.kind.plural and not is_part(event["requestURI"]):
-                        found.append(event["requestURI"])
+                    uri = event["requestURI"]
+                    is_list = event["verb"] == "list" and not is_part(uri) or (version_of() >= STREAMS and "sendInitialEvents=true" in uri)
+                    if is_list and about.get("resource") == self.kind.plural:
+                        found.append(uri)
         return found
 
     def close(self):

@@ -472,7 +472,7 @@ class TwoPasts:
             made.close()
 
     def kfollowd(self, name):
-        return Kfollowd(self.folder / name, [Address(self.balancer)], self.apis.identity, "v1", "configmaps")
+        return Kfollowd(self.folder / name, [Address(self.balancer)], self.apis.identity, "v1", "configmaps", "--lists")
 
     def create(self, name, text=""):
         made = self.first.call("POST", "/api/v1/namespaces/prod/configmaps", obj=config_map(name, text=text))

@@ -167,7 +167,8 @@ def test_a_kube_proxy_on_a_tier_makes_the_rules_of_one_at_the_api_server(network
         churn.stop()
         bed.wait_settled()
         procs.wait_until(lambda: direct.rules() == through.rules() and len(direct.rules()) > 50, 60, 0.5,
-                         lambda: f"{set(direct.rules()) ^ set(through.rules())}: {len(direct.rules())} rules")
+                         lambda: f"at the API server only {set(direct.rules()) - set(through.rules())}, on a tier only "
+                                 f"{set(through.rules()) - set(direct.rules())}, of {len(direct.rules())} rules")
         n_rules.append(len(direct.rules()))
     figure("kube_proxy_rules", n_rules[-1])
     assert len(set(n_rules)) > 1 or not soak

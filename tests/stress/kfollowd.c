@@ -4,7 +4,7 @@
  * says how it stands. Driven by integration/test_kube_follow.py.
  *
  *     kfollowd --server URL [--server URL ...] --cacert F --token T --group-version V --plural P [--cluster-scoped]
- *              --dir DIR [--watch-s N] [--questions N] [--debug]
+ *              --dir DIR [--watch-s N] [--lists] [--questions N] [--debug]
  *
  * On stdout, one a line: "cut PAST VERSION WHY" when a past begins, "event VERSION put|delete KEY" and
  * "advance VERSION" as the log has them, "status ..." at every change and every second. Log lines go to stderr.
@@ -35,7 +35,7 @@ static struct {
     const char *servers[RESOURCE_SERVERS_MAX];
     unsigned n_servers;
     const char *cacert, *token, *group_version, *plural, *dir;
-    bool cluster_scoped;
+    bool cluster_scoped, lists; /* lists: and no watch that sends the state first */
     uint32_t watch_s;
     size_t questions;
     enum belfry_log_level level;
@@ -235,6 +235,7 @@ static void open_driver(const struct belfry_log *log)
                                         .store = d.store,
                                         .evlog = d.evlog,
                                         .watch_s = flags.watch_s,
+                                        .no_initial = flags.lists,
                                         .seed = belfry_clock_ns(),
                                         .log = log};
     enum belfry_err err = resource_driver_open(&opts, on_changed, NULL, &d.driver);
@@ -244,17 +245,13 @@ static void open_driver(const struct belfry_log *log)
 
 static void parse(int argc, char **argv)
 {
-    static const struct option options[] = {{"server", required_argument, NULL, 's'},
-                                            {"cacert", required_argument, NULL, 'a'},
-                                            {"token", required_argument, NULL, 't'},
-                                            {"group-version", required_argument, NULL, 'g'},
-                                            {"plural", required_argument, NULL, 'p'},
-                                            {"dir", required_argument, NULL, 'd'},
-                                            {"watch-s", required_argument, NULL, 'w'},
-                                            {"cluster-scoped", no_argument, NULL, 'c'},
-                                            {"debug", no_argument, NULL, 'D'},
-                                            {"questions", required_argument, NULL, 'q'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"server", required_argument, NULL, 's'},    {"cacert", required_argument, NULL, 'a'},
+        {"token", required_argument, NULL, 't'},     {"group-version", required_argument, NULL, 'g'},
+        {"plural", required_argument, NULL, 'p'},    {"dir", required_argument, NULL, 'd'},
+        {"watch-s", required_argument, NULL, 'w'},   {"cluster-scoped", no_argument, NULL, 'c'},
+        {"lists", no_argument, NULL, 'l'},           {"debug", no_argument, NULL, 'D'},
+        {"questions", required_argument, NULL, 'q'}, {NULL, 0, NULL, 0}};
     const char **texts[] = {['a'] = &flags.cacert,
                             ['t'] = &flags.token,
                             ['g'] = &flags.group_version,
@@ -271,6 +268,8 @@ static void parse(int argc, char **argv)
             flags.questions = strtoul(optarg, NULL, 10);
         else if (c == 'c')
             flags.cluster_scoped = true;
+        else if (c == 'l')
+            flags.lists = true;
         else if (c == 'D')
             flags.level = BELFRY_LOG_DEBUG;
         else if (c != 's')

@@ -22,7 +22,8 @@
  *
  * A request that was certainly not processed (GOAWAY, REFUSED_STREAM) is sent again, KRELAY_REPEATS times in
  * KRELAY_REPEAT_MS, if it is whole and its body is short: such a body (KRELAY_KEPT_BYTES) is kept until the answer
- * begins. API servers send GOAWAY at random, to spread their clients. Nothing else is sent twice.
+ * begins. API servers send GOAWAY at random, to spread their clients, and since 1.29 after every request that they
+ * answer with 401; other clients' requests share that connection. Nothing else is sent twice.
  *
  * Discovery and OpenAPI: krelay_docs.h.
  *
@@ -43,7 +44,7 @@
 #define KRELAY_TURN_MS    10000
 #define KRELAY_HEAD_MS    90000 /* the API server itself gives up after 60 s */
 #define KRELAY_REPEAT_MS  2000
-#define KRELAY_REPEATS    3
+#define KRELAY_REPEATS    8
 #define KRELAY_KEPT_BYTES (EXCHANGE_WINDOW / 2)
 #define KRELAY_UNREAD_MS  60000
 
