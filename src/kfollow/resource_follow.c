@@ -232,6 +232,12 @@ static bool is_open_for(const struct resource_follow *f, uint64_t ms, uint64_t n
     return f->watch.at == REQUEST_OPEN && now_ms - f->opened_ms >= ms;
 }
 
+/* This process did not run for a while: how long anything of that time took is not known. */
+static bool has_slept(const struct resource_follow *f, uint64_t now_ms)
+{
+    return now_ms > f->tick_ms + RESOURCE_TICK_MS + GAP_MS;
+}
+
 /* A watch that lasts has worked, whatever it has proven. */
 static void note_lasting(struct resource_follow *f, uint64_t now_ms)
 {
@@ -1541,11 +1547,11 @@ static void watch_expired(struct resource_follow *f, uint64_t now_ms)
 }
 
 /* The server ended the watch. A server that reads its etcd anew does so, too. */
-static void watch_over(struct resource_follow *f, bool was_open, uint64_t now_ms)
+static void watch_over(struct resource_follow *f, bool was_open, bool is_short, uint64_t now_ms)
 {
     if (f->state == RESOURCE_LIVE && was_open && BELFRY_MUTANT(kube_end_proves))
         watch_want(f, ingest_head(f->opts.ingest), (struct bond){0}, now_ms);
-    else if (f->n_short > SHORT_MAX)
+    else if (is_short && f->n_short > SHORT_MAX)
         server_failed(f, now_ms);
     else
         start_join(f, f->n_short > 0 ? follow_retry_at(f, now_ms) : now_ms);
@@ -1566,7 +1572,8 @@ static void initial_ended(struct resource_follow *f, bool was_open, enum resourc
 
 static void watch_ended(struct resource_follow *f, enum resource_end end, uint64_t now_ms)
 {
-    bool was_open = f->watch.at == REQUEST_OPEN, is_short = !is_open_for(f, RESOURCE_SHORT_MS, now_ms);
+    bool was_open = f->watch.at == REQUEST_OPEN;
+    bool is_short = !is_open_for(f, RESOURCE_SHORT_MS, now_ms) && !has_slept(f, now_ms);
     note_lasting(f, now_ms);
     /* After a watch that lasted, 410 is an answer: another question follows, and at last a listing. A server that was
      * restarted knows no history and gives it each time. */
@@ -1581,7 +1588,7 @@ static void watch_ended(struct resource_follow *f, enum resource_end end, uint64
     }
     switch (end) {
     case RESOURCE_ENDED:
-        watch_over(f, was_open, now_ms);
+        watch_over(f, was_open, is_short, now_ms);
         break;
     case RESOURCE_EXPIRED:
         heard(f, f->link, now_ms);
@@ -1633,8 +1640,7 @@ void resource_drained(struct resource_follow *follow, uint64_t now_ms)
 /* What this process slept through is nobody's silence. */
 static void forgive_gap(struct resource_follow *f, uint64_t now_ms)
 {
-    uint64_t due = f->tick_ms + RESOURCE_TICK_MS;
-    uint64_t gap = now_ms > due + GAP_MS ? now_ms - due : 0;
+    uint64_t gap = has_slept(f, now_ms) ? now_ms - f->tick_ms - RESOURCE_TICK_MS : 0;
     uint64_t *since[] = {&f->heard_ms, &f->moved_ms, &f->opened_ms, &f->spoke_ms, &f->began_ms};
     for (size_t i = 0; i < sizeof(since) / sizeof(since[0]); i++)
         *since[i] = belfry_min_time(*since[i] + gap, now_ms);

@@ -1108,6 +1108,27 @@ static void server_that_ends_every_watch_is_left_for_the_next(void **state)
     assert_int_not_equal(resource_server(bed.follow), first);
 }
 
+/* It was open for a while, of which this process saw nothing. */
+static void watch_that_came_and_ended_while_we_slept_was_not_short(void **state)
+{
+    (void)state;
+    begin_live(2);
+    unsigned first = bed.watch.server;
+    event(RESOURCE_MODIFIED, "ns/a", "u1", 30);
+    bed.now += RESOURCE_SHORT_MS;
+    end_watch(RESOURCE_ENDED);
+    for (unsigned i = 0; i < 10; i++) {
+        while (bed.watch.id == 0)
+            wait_ms(RESOURCE_TICK_MS);
+        bed.now += 5000;
+        open_watch(LINK);
+        event(RESOURCE_MODIFIED, "ns/a", "u1", 30);
+        end_watch(RESOURCE_ENDED);
+        wait_ms(RESOURCE_TICK_MS);
+    }
+    assert_int_equal(resource_server(bed.follow), first);
+}
+
 static void watch_that_lasted_is_retried_at_once(void **state)
 {
     (void)state;
@@ -2065,6 +2086,7 @@ int main(void)
         cmocka_unit_test_teardown(server_that_proves_the_overlap_and_ends_the_watch_is_asked_at_a_pace, teardown),
         cmocka_unit_test_teardown(server_that_ends_every_watch_is_left_for_the_next, teardown),
         cmocka_unit_test_teardown(server_that_ends_every_watch_is_asked_at_a_pace_by_all_followers, teardown),
+        cmocka_unit_test_teardown(watch_that_came_and_ended_while_we_slept_was_not_short, teardown),
         cmocka_unit_test_teardown(restarted_server_is_asked_down_to_a_list_without_delay, teardown),
         cmocka_unit_test_teardown(server_that_contradicts_itself_is_asked_at_a_pace, teardown),
         cmocka_unit_test_teardown(watch_leaves_a_connection_that_takes_no_requests, teardown),
