@@ -10,7 +10,7 @@ import pytest
 from kube import fingerprint, name
 from kube_clients import Informers
 from kube_nodes import (DEPLOYMENTS, FOLLOWED, NODES, OF_PROXIES, PODS, PROXY, SERVICES, SLICES, Churn, NodeCluster, deployment, needs_nodes,
-                        scale, service)
+                        node_name, node_user, scale, service)
 from kube_tier import STANDS_IN, tier_of, wait_served, watchers_of
 
 APPS = ["a", "b", "c"]
@@ -172,6 +172,22 @@ def test_a_kube_proxy_on_a_tier_makes_the_rules_of_one_at_the_api_server(network
         n_rules.append(len(direct.rules()))
     figure("kube_proxy_rules", n_rules[-1])
     assert len(set(n_rules)) > 1 or not soak
+
+
+def n_relayed(tier):
+    return sum(n for name, n in tier.metrics().items() if name.startswith("belfry_kube_relayed_total"))
+
+
+def test_a_node_reads_the_pods_of_its_own_name_only(bed):
+    """The API server authorises by selectors, and a tier answers as it does."""
+    def asked(server, selector):
+        query = {"resourceVersion": 0, **({"fieldSelector": f"spec.nodeName={selector}"} if selector else {})}
+        return [server.call("GET", PODS.path(), {**query, **more}, user=node_user(0)).code for more in ({}, {"watch": 1, "timeoutSeconds": 1})]
+    tier = bed.tiers[0]
+    relayed = n_relayed(tier)
+    for selector, code in ((node_name(0), 200), (node_name(1), 403), ("", 403)):
+        assert asked(bed.servers[0], selector) == asked(tier, selector) == [code, code], selector
+    assert n_relayed(tier) == relayed  # the tier has asked about rights, and answered itself
 
 
 def test_nodes_on_tiers_through_faults(bed, soak, figure):
