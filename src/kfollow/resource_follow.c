@@ -1547,11 +1547,11 @@ static void watch_expired(struct resource_follow *f, uint64_t now_ms)
 }
 
 /* The server ended the watch. A server that reads its etcd anew does so, too. */
-static void watch_over(struct resource_follow *f, bool was_open, bool is_short, uint64_t now_ms)
+static void watch_over(struct resource_follow *f, bool was_open, uint64_t now_ms)
 {
     if (f->state == RESOURCE_LIVE && was_open && BELFRY_MUTANT(kube_end_proves))
         watch_want(f, ingest_head(f->opts.ingest), (struct bond){0}, now_ms);
-    else if (is_short && f->n_short > SHORT_MAX)
+    else if (f->n_short > SHORT_MAX && !has_slept(f, now_ms)) /* otherwise it may have lasted */
         server_failed(f, now_ms);
     else
         start_join(f, f->n_short > 0 ? follow_retry_at(f, now_ms) : now_ms);
@@ -1572,8 +1572,7 @@ static void initial_ended(struct resource_follow *f, bool was_open, enum resourc
 
 static void watch_ended(struct resource_follow *f, enum resource_end end, uint64_t now_ms)
 {
-    bool was_open = f->watch.at == REQUEST_OPEN;
-    bool is_short = !is_open_for(f, RESOURCE_SHORT_MS, now_ms) && !has_slept(f, now_ms);
+    bool was_open = f->watch.at == REQUEST_OPEN, is_short = !is_open_for(f, RESOURCE_SHORT_MS, now_ms);
     note_lasting(f, now_ms);
     /* After a watch that lasted, 410 is an answer: another question follows, and at last a listing. A server that was
      * restarted knows no history and gives it each time. */
@@ -1588,7 +1587,7 @@ static void watch_ended(struct resource_follow *f, enum resource_end end, uint64
     }
     switch (end) {
     case RESOURCE_ENDED:
-        watch_over(f, was_open, is_short, now_ms);
+        watch_over(f, was_open, now_ms);
         break;
     case RESOURCE_EXPIRED:
         heard(f, f->link, now_ms);
