@@ -184,8 +184,6 @@ static void kfront_dispatch(struct kfront *kfront, struct exchange *x, const str
         kube_begin(judged.followed->service, x, head, kfront->opts.now(kfront->opts.user));
         break;
     case KFRONT_PASS:
-        if (judged.field[0] != '\0' && kfront->opts.fields != NULL)
-            kfront_fields_note(kfront->opts.fields, judged.followed->resource, judged.field);
         krelay_begin(kfront->krelay, x, head, &judged);
         break;
     case KFRONT_UPGRADES:
@@ -218,7 +216,8 @@ enum belfry_err kfront_create(const struct kfront_opts *opts, struct kfront **ou
     struct kfront *kfront = calloc(1, sizeof(*kfront));
     if (kfront == NULL)
         return BELFRY_ERR_NOMEM;
-    struct krelay_opts relay = {.uplink = opts->uplink, .pace_ms = opts->pace_ms, .unread_ms = opts->unread_ms};
+    struct krelay_opts relay = {
+        .uplink = opts->uplink, .fields = opts->fields, .pace_ms = opts->pace_ms, .unread_ms = opts->unread_ms};
     enum belfry_err err = krelay_create(&relay, &kfront->krelay);
     if (err != BELFRY_OK) {
         free(kfront);

@@ -4,7 +4,9 @@
  * and watches are the API server's. They are counted by resource and field, and the first of each is logged, because a
  * watch that every node has costs the API server what it would cost without a tier.
  *
- * Clients choose the names. What is no printable text is shown as '?', and a long name is cut.
+ * A request counts when the API server has answered it with 200: whoever may not read the resource, or names a field
+ * that is none, takes no row. Clients still choose the names of some resources' fields. What is no printable text is
+ * shown as '?', and a long name is cut.
  *
  * Thread: any. One mutex, held for the search of a row: shared by the workers of a tier.
  * Memory: KFRONT_FIELDS_MAX rows; what comes later is counted in one more, "other".
@@ -34,7 +36,7 @@ struct kfront_field {
 BELFRY_NODISCARD enum belfry_err kfront_fields_create(const struct belfry_log *log, struct kfront_fields **out);
 void kfront_fields_destroy(struct kfront_fields *fields); /* NULL is fine */
 
-/* A list or watch of this resource is passed on for this field. */
+/* A list or watch of this resource was passed on for this field, and is answered. */
 void kfront_fields_note(struct kfront_fields *fields, const struct kube_resource *resource, const char *name);
 
 /* Copies the rows, in the order in which they came. Returns how many. */

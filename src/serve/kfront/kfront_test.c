@@ -154,19 +154,40 @@ static void a_request_goes_to_the_service_of_its_resource_or_upstream(void **sta
     assert_int_equal(counted().relay.passed[KFRONT_WRITE], 1);
 }
 
-static void selectors_that_are_passed_on_are_counted_by_their_field(void **state)
+/* The API server answers the `i`th request that was passed on. */
+static void answer(size_t i, const char *status)
+{
+    drive_until(upstream_count(bed.members[0]) == i + 1 && upstream_request(bed.members[0], i)->ended);
+    upstream_head(bed.members[0], i, (const char *const[]){":status", status, NULL}, true);
+    drive_until(fake.state == FAKEEXCHANGE_ENDED);
+}
+
+static void selectors_that_are_answered_upstream_are_counted_by_their_field(void **state)
 {
     (void)state;
     struct kfront_field rows[KFRONT_FIELDS_MAX + 1];
     get(WIDGETS "?watch=1&fieldSelector=spec.nothing%21%3DNone");
     passed_on();
+    answer(0, "200");
     get(WIDGETS "?watch=1&fieldSelector=spec.nothing%3Da");
+    answer(1, "200");
     get(LIST);
     answered_here();
     assert_int_equal(kfront_fields_look(unknown, rows), 1);
     assert_string_equal(rows[0].resource, "widgets.demo.example.com");
     assert_string_equal(rows[0].name, "spec.nothing");
     assert_int_equal(rows[0].requests, 2);
+}
+
+static void a_selector_that_the_api_server_refuses_takes_no_row(void **state)
+{
+    (void)state;
+    struct kfront_field rows[KFRONT_FIELDS_MAX + 1];
+    get(WIDGETS "?watch=1&fieldSelector=spec.nothing%3Da");
+    answer(0, "403");
+    get(WIDGETS "?fieldSelector=spec.nothing%3Da");
+    answer(1, "400");
+    assert_int_equal(kfront_fields_look(unknown, rows), 0);
 }
 
 static void a_resource_is_replaced_and_removed(void **state)
@@ -314,7 +335,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_request_goes_to_the_service_of_its_resource_or_upstream),
-        TEST(selectors_that_are_passed_on_are_counted_by_their_field),
+        TEST(selectors_that_are_answered_upstream_are_counted_by_their_field),
+        TEST(a_selector_that_the_api_server_refuses_takes_no_row),
         TEST(a_resource_is_replaced_and_removed),
         TEST(upgrades_are_refused_with_the_way_to_go),
         TEST(impersonation_is_refused_where_the_answer_is_made_here),

@@ -93,6 +93,9 @@ struct krelay_call {
     bool client_has_copy;     /* the client named the copy's ETag */
     bool sends_copy;
     size_t copy_at; /* bytes of it that were written */
+    /* why it is passed on */
+    const struct kube_resource *selected; /* a reference: it selects this resource by `field`; NULL: it does not */
+    char field[KFRONT_FIELD_BYTES];
 };
 
 static void krelay_call_move_to(struct krelay_call *call, enum krelay_state to)
@@ -168,6 +171,8 @@ static void krelay_call_free(struct krelay_call *call)
     belfry_buf_fini(&call->key);
     krelay_doc_drop(call->draft);
     krelay_doc_unref(call->copy);
+    if (call->selected != NULL)
+        kube_resource_unref(call->selected);
     free(call);
 }
 
@@ -332,6 +337,8 @@ static void krelay_call_pass_head(struct krelay_call *call, bool last)
     }
     if (status == 200 && belfry_buf_len(&call->key) > 0)
         call->draft = krelay_docs_draft(&call->krelay->docs, belfry_buf_bytes(&call->key), list + 1, call->block.n - 1);
+    if (status == 200 && call->selected != NULL)
+        kfront_fields_note(call->krelay->opts.fields, call->selected, call->field);
     exchange_respond(call->x, status, list + 1, call->block.n - 1);
     krelay_call_move_to(call, PASSING);
     fields_clear(&call->block);
@@ -638,16 +645,20 @@ static const struct exchange_events down_events = {
 /* ---- beginning ---- */
 
 static struct krelay_call *krelay_call_create(struct krelay *krelay, struct exchange *x,
-                                              const struct exchange_head *head, bool lasts)
+                                              const struct exchange_head *head, const struct kfront_judgement *judged)
 {
     struct krelay_call *call = calloc(1, sizeof(*call));
     if (call == NULL)
         return NULL;
     call->krelay = krelay;
     call->x = x;
-    call->lasts = lasts;
+    call->lasts = judged->lasts;
     call->is_safe = belfry_bytes_equal(head->method, belfry_bytes_str("GET")) ||
                     belfry_bytes_equal(head->method, belfry_bytes_str("HEAD"));
+    if (judged->field[0] != '\0' && krelay->opts.fields != NULL) {
+        call->selected = kube_resource_ref(judged->followed->resource);
+        memcpy(call->field, judged->field, sizeof(call->field));
+    }
     call->turn_ms = call->head_ms = call->opening_ms = call->unread_ms = BELFRY_NEVER;
     pace_init(&call->pace);
     relay_turn_init(&call->turn, identity_read(x, head, IDENTITY_OF_KUBE).source);
@@ -697,7 +708,7 @@ void krelay_begin(struct krelay *krelay, struct exchange *x, const struct exchan
 {
     BELFRY_OWNER_CHECK(krelay);
     bool has_room = shares_make_room(exchange_share(x), SHARES_CALLS, 1);
-    struct krelay_call *call = has_room ? krelay_call_create(krelay, x, head, judged->lasts) : NULL;
+    struct krelay_call *call = has_room ? krelay_call_create(krelay, x, head, judged) : NULL;
     if (call == NULL) {
         krelay->stats.refused++;
         kube_answer_failure(x, KUBE_TOO_MANY_REQUESTS, has_room ? NO_MEMORY : OVER_SHARE);

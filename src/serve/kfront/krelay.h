@@ -25,7 +25,7 @@
  * begins. API servers send GOAWAY at random, to spread their clients, and since 1.29 after every request that they
  * answer with 401; other clients' requests share that connection. Nothing else is sent twice.
  *
- * Discovery and OpenAPI: krelay_docs.h.
+ * Discovery and OpenAPI: krelay_docs.h. Selectors that the tier does not know: kfront_fields.h.
  *
  * Thread: owner (the loop's). Destroyed before uplink.
  * Memory: as serve/relay/relay.h: a request holds its head, at most EXCHANGE_WINDOW of its body and UPLINK_WINDOW of
@@ -52,10 +52,11 @@ struct krelay;
 
 struct krelay_opts {
     struct uplink *uplink;
-    uint64_t pace_ms;   /* 0: PACE_MS */
-    uint64_t turn_ms;   /* 0: KRELAY_TURN_MS */
-    uint64_t head_ms;   /* 0: KRELAY_HEAD_MS */
-    uint64_t unread_ms; /* 0: KRELAY_UNREAD_MS */
+    struct kfront_fields *fields; /* lent: counts the selectors that are answered; NULL: nothing does */
+    uint64_t pace_ms;             /* 0: PACE_MS */
+    uint64_t turn_ms;             /* 0: KRELAY_TURN_MS */
+    uint64_t head_ms;             /* 0: KRELAY_HEAD_MS */
+    uint64_t unread_ms;           /* 0: KRELAY_UNREAD_MS */
 };
 
 BELFRY_NODISCARD enum belfry_err krelay_create(const struct krelay_opts *opts, struct krelay **out);
