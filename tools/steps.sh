@@ -9,6 +9,7 @@
 #   meet_suites                 waits for those, shows what they said, and counts them
 #   build_preset PRESET         configures and builds with warnings as errors, to the last error
 #   test_preset PRESET [WRAP..] runs the unit suites and counts them; WRAP is a command to run CTest under
+#   steps_slowest N             prints the N steps that took longest
 #   steps_end                   prints "N passed, N failed" as the last line; false when anything failed. What failed is named
 #                               before it, for whoever sees the end only. Tests that need servers built outside this tree, and
 #                               did not find them, are on a line of their own
@@ -48,6 +49,7 @@ steps_run() { # NAME COMMAND...
         echo "== $name: the whole output is in $log"
     fi
     printf '%s\n' "== $name: $verdict, $((SECONDS - begin)) s"
+    echo "$((SECONDS - begin)) s  $name" >>"$steps_logs/times"
     steps_log=$log
     return "$status"
 }
@@ -110,6 +112,10 @@ test_preset() {
     "$@" env --default-signal=INT,QUIT ctest --preset "$preset" -j $(($(nproc) * 4)) --no-tests=error --output-junit "$junit" || status=$?
     /usr/bin/python3 tools/tally "$junit" || status=1
     return "$status"
+}
+
+steps_slowest() { # N
+    sort -rn "$steps_logs/times" | head -n "$1" | sed 's/^/   slowest steps: /'
 }
 
 steps_end() {
