@@ -1,4 +1,4 @@
-"""What belfryd builds on when it asks etcd about rights (docs/decisions/0047-rights-end.md), on every etcd that is here."""
+"""What belfryd builds on when it asks etcd about rights (docs/explanation/rights-end.md), on every etcd that is here."""
 import subprocess
 import time
 

@@ -16,7 +16,7 @@ from test_rights_facts import OTHER, READER, ROOT, enable_auth, jwt_flags
 import needs
 
 PERIOD = 2
-OLD_S = 60  # within which a stream of an old token ends (decision 0047)
+OLD_S = 60  # within which a stream of an old token ends (docs/explanation/rights-end.md)
 TTL = 6  # of tokens, where they expire
 
 
