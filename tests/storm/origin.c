@@ -428,7 +428,8 @@ static void conn_strike(struct origin_conn *conn, enum origin_blow blow)
         conn_close(conn);
         break;
     case ORIGIN_GOAWAY:
-        conn->knows_none = choose(origin.choices, 2) == 0 && !conn_has_processed(conn);
+        if (choose(origin.choices, 2) == 0 && !conn_has_processed(conn))
+            conn->knows_none = true; /* and stays so: a later GOAWAY must not take it back */
         nghttp2_submit_goaway(conn->session, 0, conn->knows_none ? 0 : 0x7fffffff, 0, NULL, 0);
         break;
     case ORIGIN_RESET:
