@@ -113,3 +113,48 @@ def test_a_test_that_is_in_another_file_is_found():
     assert no_such_test("kube_test.c", "every_warning_is_told_once") == "kube_test.c has no every_warning_is_told_once"
     assert no_such_test("kube_client_test.c", "every_warning_is_told_once") is None
     assert no_such_test("gone_test.c", "x") == "gone_test.c is no file"
+
+
+# ---- docs/explanation/change-one-thing.md ----
+
+
+def quoted(cell):
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def steps(page):
+    """(files, what each of them has today) of each row of the page's tables."""
+    for table in page.split("\n| file |")[1:]:
+        for line in table.split("\n\n")[0].splitlines()[2:]:
+            cells = line.strip("| ").split(" | ")
+            yield quoted(cells[0]), quoted(cells[-1])
+
+
+def not_so(top, files, there):
+    """What is wrong with a row."""
+    if not files or not there:
+        yield f"a row names {len(files)} files, and {len(there)} things in them"
+    for file in files:
+        if not (top / file).is_file():
+            yield f"{file} is no file"
+        else:
+            yield from (f"{file} has no {text}" for text in there if text not in (top / file).read_text())
+
+
+def test_each_step_of_change_one_thing_is_like_one_that_was_done():
+    page = (TOP / "docs/explanation/change-one-thing.md").read_text()
+    rows = list(steps(page))
+    assert page.count("\n| file |") == 3 and len(rows) > 35
+    said = [why for files, there in rows for why in not_so(TOP, files, there)]
+    prose = {name for name in quoted(re.sub(r"```sh.*?```|^\|.*?$", "", page, flags=re.S | re.M)) if "/" in name and " " not in name}
+    said += [f"{name} is no file" for name in prose if not name.startswith("/") and not (TOP / name).is_file()]
+    tools = re.findall(r"^(tools/[\w-]+)", page, re.M)
+    said += [f"{name} is no tool" for name in tools if not (TOP / name).is_file()]
+    assert len(prose) >= 5 and len(tools) >= 6 and not said, "\n".join(said)
+
+
+def test_a_step_that_is_not_so_is_found(tmp_path):
+    (tmp_path / "a.c").write_text("enum { KEY_A };\n")
+    page = "\n| file | what | as today |\n|---|---|---|\n| `a.c` | x | `KEY_A` |\n| `a.c` and `b.c` | x | `KEY_B` |\n| `a.c` | x | nothing |\n\nend"
+    said = [why for files, there in steps(page) for why in not_so(tmp_path, files, there)]
+    assert said == ["a.c has no KEY_B", "b.c is no file", "a row names 1 files, and 0 things in them"]
