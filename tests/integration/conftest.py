@@ -10,6 +10,7 @@ sys.path.insert(0, os.path.dirname(__file__))
 
 import needs  # noqa: E402
 import netns  # noqa: E402
+import older_etcd  # noqa: E402
 import procs  # noqa: E402
 from belfryd import Belfryd  # noqa: E402
 from browser import Browser  # noqa: E402
@@ -58,6 +59,7 @@ def pytest_runtest_setup(item):
 def pytest_runtest_makereport(item, call):
     outcome = yield
     report = outcome.get_result()
+    older_etcd.judge(report)
     needs.judge(report)
     if call.when == "call":
         item.has_passed = report.passed

@@ -3,6 +3,7 @@ docs/compatibility.md that says what differs and why."""
 import copy
 import time
 
+import older_etcd
 import procs
 import pytest
 from differential import WATCH, Stream, both, difference, frame, post, run_case, watch_create
@@ -153,7 +154,7 @@ def test_every_command_of_etcdctl_is_in_the_table():
 def test_every_line_of_the_documentation_is_shown():
     """By a case of the tables, or by a test that is marked with the line's name (shows.py)."""
     cases = [case for cases in SECTIONS.values() for case in cases] + AUTH + REQUESTS + GZIPPED
-    shown = {case.differs for case in cases if case.differs} | set(marked_in_python()) | set(marked_in_c())
+    shown = {case.differs for case in cases if case.differs} | set(marked_in_python()) | set(marked_in_c()) | set(older_etcd.TESTS)
     followed = {name for name in compatibility() if name.startswith("follow-")}  # test_kube_tier_differential has their cases
     assert followed and shown | followed == set(compatibility())
 
