@@ -700,12 +700,14 @@ static void upstream_ask_later(struct upstream *up)
         question_ask(&up->read, up->read.at > up->now ? up->read.at : up->now);
 }
 
-/* A header with a lower revision than ours. It looks like lag; only a linearizable read can tell. */
+/* A header with a lower revision than ours, or, when windows wait for what upstream has shown, than that. It looks like
+ * lag; only a linearizable read can tell. */
 static void upstream_suspect(struct upstream *up, const struct belfry_wire_header *header)
 {
-    if (header->revision >= ingest_head(up->ingest))
+    int64_t head = ingest_head(up->ingest);
+    if (header->revision >= (up->state == UPSTREAM_REPLAYING ? up->known : head))
         return;
-    if (BELFRY_MUTANT(behind_by_serializable)) {
+    if (BELFRY_MUTANT(behind_by_serializable) && header->revision < head) {
         upstream_relist(up, EVLOG_CUT_REWRITTEN, 0, "a member is behind us");
         return;
     }
@@ -769,11 +771,9 @@ void upstream_on_progress(struct upstream *up, unsigned slot, const struct belfr
         return;
     }
     upstream_note_known(up, header->revision);
-    if (header->revision < ingest_head(up->ingest)) {
-        upstream_suspect(up, header);
-        return;
-    }
-    upstream_take_progress(up, lane, header);
+    upstream_suspect(up, header);
+    if (up->state != UPSTREAM_LISTING && header->revision >= ingest_head(up->ingest))
+        upstream_take_progress(up, lane, header);
 }
 
 void upstream_on_created(struct upstream *up, unsigned slot, const struct belfry_wire_header *header, uint64_t now_ms)

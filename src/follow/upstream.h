@@ -29,7 +29,9 @@
  * progress at or above its end. Each overlaps the one before by a revision (replay.h).
  *
  * Being behind is lag: a header below what we have asks for a linearizable read (a judgement). Only a judgement below
- * ours, another cluster id, or a breach means that the past was rewritten.
+ * ours, another cluster id, or a breach means that the past was rewritten. While REPLAYING, a header below what
+ * upstream has shown asks, too: if the judgement is below that, windows wait for revisions that are gone, and we join
+ * again.
  *
  * LISTING: a linearizable revision; the watch from there; when that is created, pages, all at the revision of the
  * first; a compacted page is asked for again unpinned. The listing is consistent when the watch has passed the newest

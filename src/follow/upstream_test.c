@@ -1196,23 +1196,62 @@ static void window_of_another_past_is_found_out_where_it_begins(void **state)
 }
 
 /* Windows were opened for revisions that a restore has taken back, if none of ours. */
-static void replay_of_what_was_set_back_joins_again(void **state)
+static void begin_replay_of_all(struct rig *r)
 {
-    struct rig *r = *state;
     begin_replay(r);
     for (unsigned slot = 1; slot < SLOTS; slot++)
         if (r->watches[slot].open)
             created(r, slot);
+}
+
+static void replay_of_what_was_set_back_joins_again(void **state)
+{
+    struct rig *r = *state;
+    begin_replay_of_all(r);
     rewrite(r, 60, 60);
-    settle(r);
-    assert_int_equal(ingest_head(r->ingest), 60);
+    pass(r, UPSTREAM_STALE_MS + 1000); /* nothing comes */
     assert_int_equal(upstream_state(r->up), UPSTREAM_REPLAYING);
-    pass(r, UPSTREAM_STALE_MS + 1000);
     assert_true(answer_read(r));
     assert_int_equal(upstream_state(r->up), UPSTREAM_JOINING);
     settle(r);
     assert_follows(r);
     assert_int_equal(stats(r).listings, 0);
+}
+
+/* Upstream is quiet at 15, so no silence ever tells: each progress is at or above our head. */
+static void windows_that_are_told_less_than_was_shown_join_again(void **state)
+{
+    struct rig *r = *state;
+    begin_replay_of_all(r);
+    rewrite(r, 15, 15);
+    while (deliver(r, 1))
+        ;
+    assert_int_equal(ingest_head(r->ingest), 15);
+    assert_true(progress(r, 1));
+    assert_true(answer_read(r));
+    assert_int_equal(upstream_state(r->up), UPSTREAM_JOINING);
+    settle(r);
+    assert_follows(r);
+    assert_int_equal(stats(r).listings, 0);
+}
+
+/* A member that lags says less than another has shown; the judgement does not. */
+static void windows_on_a_member_that_lags_go_on(void **state)
+{
+    struct rig *r = *state;
+    begin_replay_of_all(r);
+    r->visible = 15;
+    while (deliver(r, 1))
+        ;
+    assert_true(progress(r, 1));
+    assert_true(answer_read(r));
+    assert_int_equal(upstream_state(r->up), UPSTREAM_REPLAYING);
+    assert_true(progress(r, 1));
+    assert_false(answer_read(r)); /* not at every sign of it */
+    r->visible = 0;
+    settle(r);
+    assert_follows(r);
+    assert_int_equal(stats(r).judgements, 1);
 }
 
 static void window_compacted_away_lists_anew_only_after_what_came_before_it(void **state)
@@ -1915,6 +1954,8 @@ int main(void)
         T(window_is_not_complete_by_a_header_alone),
         T(window_of_another_past_is_found_out_where_it_begins),
         T(replay_of_what_was_set_back_joins_again),
+        T(windows_that_are_told_less_than_was_shown_join_again),
+        T(windows_on_a_member_that_lags_go_on),
         T(window_compacted_away_lists_anew_only_after_what_came_before_it),
         T(resumed_window_joins_again),
         T(delete_during_a_listing_is_not_undone_by_an_older_page),
