@@ -59,7 +59,8 @@
     "\"watchers\":{\"grpc\":{\"synced\":1000,\"catching_up\":3016,\"parked\":1009},\"kube\":{\"synced\":0," \
     "\"catching_up\":0,\"parked\":0},\"sse\":{\"synced\":0,\"catching_up\":0,\"parked\":0}}," \
     "\"rejected\":{\"descriptors\":301,\"admin\":303,\"admin_cross_site\":304," \
-    "\"permission\":1117,\"unfinished_watch\":1113,\"handshake\":0," \
+    "\"permission\":1117,\"watch_share\":1119,\"watch_scope\":1120,\"watch_id\":1121," \
+    "\"unfinished_watch\":1113,\"handshake\":0," \
     "\"proxy_head\":1214,\"flood\":1209,\"stream_memory\":0,\"connection_memory\":0,\"unfinished_largest\":0," \
     "\"unfinished_greeting\":0,\"unfinished_handshake\":0,\"unfinished_head\":0,\"unread\":0,\"relay\":1302," \
     "\"relay_memory\":0,\"unfinished_call\":0,\"host\":0,\"cross_site\":0,\"grpc_over_http1\":0," \

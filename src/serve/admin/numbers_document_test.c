@@ -61,7 +61,10 @@ static void fill_worker(struct worker_numbers *w)
                                     .cancels = 1115,
                                     .progress = 1116,
                                     .expelled = 1118,
-                                    .refused = 1117};
+                                    .refused = 1117,
+                                    .refused_share = 1119,
+                                    .refused_scope = 1120,
+                                    .refused_id = 1121};
     for (int why = 0; why < WATCH_CLOSES; why++)
         w->watch.closed[why] = 1103 + (uint64_t)why;
     w->inbound = (struct inbound_stats){.connections = 1200,

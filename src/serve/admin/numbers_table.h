@@ -209,6 +209,9 @@
     X(SUM, watch.progress, progress, JSON, "belfry_watch_progress_requests_total", COUNTER, \
       "Requests for progress.", "dialect=\"grpc\"") \
     X(SUM, watch.refused, refused, JSON, "belfry_rejected_total", COUNTER, NULL, "reason=\"permission\"") \
+    X(SUM, watch.refused_share, -, HIDDEN, "belfry_rejected_total", COUNTER, NULL, "reason=\"watch_share\"") \
+    X(SUM, watch.refused_scope, -, HIDDEN, "belfry_rejected_total", COUNTER, NULL, "reason=\"watch_scope\"") \
+    X(SUM, watch.refused_id, -, HIDDEN, "belfry_rejected_total", COUNTER, NULL, "reason=\"watch_id\"") \
     X(SUM, watch.expelled, expelled, JSON, "belfry_watches_expelled_total", COUNTER, \
       "Running watches that ended because upstream revoked their right.", "dialect=\"grpc\"") \
     X(SUM, watch.closed[WATCH_CLOSE_LATE], -, HIDDEN, "belfry_rejected_total", COUNTER, \

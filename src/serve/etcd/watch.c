@@ -312,15 +312,16 @@ static void watch_stream_count_watchers(struct watch_stream *ws)
     ws->watch_bytes = bytes;
 }
 
-static bool watch_stream_refuse_create(struct watch_stream *ws, const char *reason)
+static bool watch_stream_refuse_create(struct watch_stream *ws, uint64_t *count, const char *reason)
 {
-    ws->service->stats.refused++;
+    (*count)++;
     return watch_stream_check(ws, stream_refuse(ws->service->worker, ws->stream, reason));
 }
 
 static bool watch_stream_create_watcher(struct watch_stream *ws, const struct belfry_wire_watch_request *request,
                                         struct stream_created *out)
 {
+    struct watch_stats *stats = &ws->service->stats;
     struct stream_create create = {.key = request->key,
                                    .range_end = request->range_end,
                                    .start_rev = request->start_revision,
@@ -329,11 +330,11 @@ static bool watch_stream_create_watcher(struct watch_stream *ws, const struct be
                                    .out = out};
     watch_stream_count_watchers(ws);
     if (!shares_make_room(ws->share, SHARES_WATCHERS, 1))
-        return watch_stream_refuse_create(ws, TEXT_SHARE);
+        return watch_stream_refuse_create(ws, &stats->refused_share, TEXT_SHARE);
     if (!shares_make_room(ws->share, SHARES_WATCH_BYTES, stream_create_bytes(&create)))
-        return watch_stream_refuse_create(ws, TEXT_BYTES);
+        return watch_stream_refuse_create(ws, &stats->refused_share, TEXT_BYTES);
     if (!watch_is_followed(ws->service, request))
-        return watch_stream_refuse_create(ws, TEXT_OUTSIDE);
+        return watch_stream_refuse_create(ws, &stats->refused_scope, TEXT_OUTSIDE);
     *exchange_watched_past(ws->x) = worker_past(ws->service->worker);
     enum belfry_err err = stream_create(ws->service->worker, ws->stream, &create);
     watch_stream_count_watchers(ws);
@@ -605,7 +606,7 @@ static bool watch_needs_right(const struct belfry_wire_watch_request *request)
 static bool watch_stream_on_create(struct watch_stream *ws, const struct belfry_wire_watch_request *request)
 {
     if (request->watch_id == INT64_MIN) /* watch_stream_claim_free() begins above it */
-        return watch_stream_check(ws, stream_refuse(ws->service->worker, ws->stream, TEXT_BAD_ID));
+        return watch_stream_refuse_create(ws, &ws->service->stats.refused_id, TEXT_BAD_ID);
     return watch_needs_right(request) ? watch_stream_create_free(ws, request)
                                       : watch_stream_create_watcher(ws, request, NULL);
 }
@@ -704,7 +705,8 @@ static bool watch_stream_on_waiting(struct watch_stream *ws, const struct watch_
     case WATCH_WAIT_HELD:
         return watch_stream_create_held(ws, &request, waiting->claim);
     case WATCH_WAIT_REFUSED:
-        return watch_stream_refuse_create(ws, waiting->reason != NULL ? waiting->reason : PERMIT_DENIED);
+        return watch_stream_refuse_create(ws, &ws->service->stats.refused,
+                                          waiting->reason != NULL ? waiting->reason : PERMIT_DENIED);
     }
     return true;
 }

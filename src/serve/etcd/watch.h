@@ -123,8 +123,11 @@ struct watch_stats {
     uint64_t opened;   /* including those refused immediately; streams = opened - all that closed */
     uint64_t closed[WATCH_CLOSES];
     uint64_t requests, creates, cancels, progress;
-    uint64_t refused;  /* creates, for lack of rights */
-    uint64_t expelled; /* watches that ran */
+    uint64_t refused;       /* creates, for lack of rights, */
+    uint64_t refused_share; /* because their client has its share, or a pool is full, */
+    uint64_t refused_scope; /* of a range that is not followed, */
+    uint64_t refused_id;    /* with an id that cannot be used */
+    uint64_t expelled;      /* watches that ran */
 };
 void watch_stats(const struct watch_service *service, struct watch_stats *out);
 

@@ -156,7 +156,7 @@ static void bed_work(void *user)
     ((struct bed *)user)->work++;
 }
 
-static enum belfry_err bed_open(struct bed *bed, size_t memory_max)
+static enum belfry_err bed_open_in(struct bed *bed, size_t memory_max, const char *scope)
 {
     *bed = (struct bed){.now = NOW, .head = 10};
     struct evlog_opts log_opts = {.capacity_log2 = 8, .max_bytes = (size_t)1 << 30, .n_workers = 1};
@@ -174,8 +174,13 @@ static enum belfry_err bed_open(struct bed *bed, size_t memory_max)
                                .write = watch_write};
     if (err == BELFRY_OK)
         err = worker_create(&opts, &bed->worker);
-    struct watch_service_opts watch_opts = {
-        .permit = &bed->permit, .now = bed_now, .seed = 5, .memory_max = memory_max, .work = bed_work, .user = bed};
+    struct watch_service_opts watch_opts = {.permit = &bed->permit,
+                                            .now = bed_now,
+                                            .scope = belfry_bytes_str(scope),
+                                            .seed = 5,
+                                            .memory_max = memory_max,
+                                            .work = bed_work,
+                                            .user = bed};
     if (err == BELFRY_OK)
         err = watch_create(&watch_opts, &bed->service);
     if (err != BELFRY_OK)
@@ -184,6 +189,11 @@ static enum belfry_err bed_open(struct bed *bed, size_t memory_max)
     watch_stand(bed->service, WATCH_READY, "");
     worker_turn(bed->worker, bed->now, 100);
     return BELFRY_OK;
+}
+
+static enum belfry_err bed_open(struct bed *bed, size_t memory_max)
+{
+    return bed_open_in(bed, memory_max, "");
 }
 
 static void bed_close(struct bed *bed)
@@ -1332,6 +1342,22 @@ static void an_id_that_cannot_be_claimed_is_refused(void **state)
     send_create(peer, "a", "", 0, INT64_MIN);
     run(&bed);
     assert_refused(peer, "belfry: this watch id cannot be used");
+    assert_int_equal(stats_of(&bed).refused_id, 1);
+    bed_close(&bed);
+}
+
+static void a_range_outside_of_the_scope_is_refused(void **state)
+{
+    (void)state;
+    struct bed bed;
+    assert_int_equal(bed_open_in(&bed, 0, "a/"), BELFRY_OK);
+    struct fakeexchange *peer = begin(&bed);
+    send_create(peer, "a/b", "", 0, 0);
+    send_create(peer, "b", "", 0, 0);
+    run(&bed);
+    assert_created(peer, 0);
+    assert_refused(peer, "belfry: the range is outside of what this tier follows (its scope)");
+    assert_true(stats_of(&bed).refused_scope == 1 && stats_of(&bed).refused == 0);
     bed_close(&bed);
 }
 
@@ -1633,6 +1659,7 @@ static void a_watcher_beyond_the_share_of_its_client_is_canceled_with_the_reason
     assert_created(peer, 0);
     assert_created(peer, 1);
     assert_refused(peer, "belfry: this client has as many watchers as it may; see --client-share");
+    assert_true(stats_of(&bed).refused_share == 1 && stats_of(&bed).refused == 0);
     assert_int_equal(greedy.share.held[SHARES_WATCHERS], 2);
     bed.conn = &other;
     struct fakeexchange *healthy = begin(&bed);
@@ -1925,6 +1952,7 @@ int main(void)
         cmocka_unit_test(a_stream_without_a_token_ends_when_auth_is_turned_on),
         cmocka_unit_test(auth_turned_on_and_off_again_leaves_every_watch_running),
         cmocka_unit_test(an_id_that_cannot_be_claimed_is_refused),
+        cmocka_unit_test(a_range_outside_of_the_scope_is_refused),
         cmocka_unit_test(negative_start_is_refused_without_asking),
         cmocka_unit_test(upstream_that_cannot_be_asked_ends_the_stream),
         cmocka_unit_test(question_is_dropped_with_its_stream),
