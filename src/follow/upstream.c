@@ -214,6 +214,7 @@ static void upstream_relist(struct upstream *up, enum evlog_cut_why why, int64_t
     question_forget(&up->pages);
     question_forget(&up->witness_read);
     up->vouching = false;
+    up->known = 0;
     up->begun = false;
     question_ask(&up->read, again ? upstream_retry_at(up) : up->now);
 }
@@ -233,8 +234,10 @@ static void upstream_join_at(struct upstream *up, int64_t from, uint64_t at)
     up->vouching = false;
     up->known = 0;
     replay_open(&up->replay, 0, from, REPLAY_NO_END, at);
-    if (from != ingest_overlap(up->ingest) && up->read.token == 0)
-        question_ask(&up->read, at);
+    if (from == ingest_overlap(up->ingest))
+        return;
+    question_forget(&up->read); /* one that is under way began too early to judge this */
+    question_ask(&up->read, at);
 }
 
 /* Opens the live watch at time `at`, from a revision at which upstream can be compared with us. */
@@ -483,11 +486,14 @@ static enum taken upstream_give_progress(struct upstream *up, struct lane *lane)
         return OVER;
     }
     enum taken taken = upstream_lane_passed(up, lane, header.revision, &header);
-    if (taken == TAKEN)
-        lane->progress.revision = 0;
+    if (taken != TAKEN)
+        return taken;
+    lane->progress.revision = 0;
     if (up->reach > ingest_head(up->ingest)) /* the answer to an earlier request, or of a server that lags */
         up->reach_at = up->now + REACH_MS;
-    return taken;
+    if (up->state == UPSTREAM_REPLAYING && lane == &up->replay.lanes[0] && up->proven)
+        upstream_joined(up, lane); /* a quiet scope has no event where the live watch begins */
+    return TAKEN;
 }
 
 /* The front lane's watch was cancelled as compacted: above our head, or only above the overlap. Two kinds of servers
@@ -610,7 +616,7 @@ static void upstream_give_up_past(struct upstream *up, enum belfry_err err)
  * begins there. */
 static void upstream_list_from(struct upstream *up, const struct belfry_wire_header *header)
 {
-    if (header->revision < ingest_head(up->ingest))
+    if (header->revision < ingest_head(up->ingest) || header->revision < up->compact_rev)
         up->why = EVLOG_CUT_REWRITTEN; /* this is a stronger reason than the one that started the listing */
     listing_first(&up->listing, header);
     up->compare_at = up->why == EVLOG_CUT_DAMAGED ? ingest_overlap(up->ingest) : 0;
@@ -833,8 +839,11 @@ static void upstream_judge(struct upstream *up, int64_t linearizable)
         return;
     }
     up->read.at = up->now + UPSTREAM_STALE_MS; /* lag may last: judge it again, but not at every sign of it */
+    struct lane *front = replay_front(&up->replay);
     if (up->state == UPSTREAM_REPLAYING && linearizable < up->shown)
         upstream_join(up, up->now); /* set back, though not below us: windows wait for revisions that are gone */
+    else if (up->state == UPSTREAM_REPLAYING && front != NULL && !upstream_expects_overlap(up, front))
+        up->proven = true;
     else if (up->state == UPSTREAM_JOINING && !upstream_expects_overlap(up, live) && !up->vouching)
         upstream_joined(up, live);
 }

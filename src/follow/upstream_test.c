@@ -1254,6 +1254,99 @@ static void windows_on_a_member_that_lags_go_on(void **state)
     assert_int_equal(stats(r).judgements, 1);
 }
 
+/* Every watch is created at `rev`, and has given all up to it. */
+static void tell_all(struct rig *r, int64_t rev)
+{
+    struct belfry_wire_header header = past_header(r->past, rev);
+    for (unsigned slot = 0; slot < SLOTS; slot++) {
+        struct watch *watch = &r->watches[slot];
+        if (watch->open && !watch->created) {
+            watch->created = true;
+            upstream_on_created(r->up, slot, &header, r->now);
+            obey(r);
+        }
+        while (deliver(r, slot))
+            ;
+        if (watch->open)
+            upstream_on_progress(r->up, slot, &header, r->now);
+        obey(r);
+    }
+}
+
+static void begin_scoped_replay(struct rig *r)
+{
+    restart(r);
+    obey(r);
+    struct belfry_wire_header header = past_header(r->past, 160);
+    r->watches[0].created = true;
+    upstream_on_created(r->up, 0, &header, r->now);
+    obey(r);
+    assert_int_equal(upstream_state(r->up), UPSTREAM_REPLAYING);
+}
+
+static void quiet_scope_is_live_when_it_has_caught_up(void **state)
+{
+    struct rig *r = *state;
+    scoped_live(r);
+    begin_scoped_replay(r);
+    for (int i = 0; i < 8; i++)
+        tell_all(r, 160);
+    assert_int_equal(ingest_head(r->ingest), 160);
+    assert_int_equal(stats(r).overlaps, 1); /* at 10 */
+    assert_true(upstream_ready(r->up));
+}
+
+/* Our last event is compacted, and the witness too: only a linearizable read can say whose past it is. It comes late. */
+static void quiet_scope_with_nothing_to_compare_is_live_when_it_is_judged(void **state)
+{
+    struct rig *r = *state;
+    scoped_live(r);
+    restart(r);
+    obey(r);
+    be_told_compacted(r, 50);
+    obey(r);
+    struct belfry_wire_header header = past_header(r->past, 160);
+    upstream_on_created(r->up, 0, &header, r->now);
+    obey(r);
+    upstream_on_read_failed(r->up, r->page_token, BELFRY_ERR_COMPACTED, r->now); /* of the witness */
+    r->page_token = 0;
+    pass(r, 1000);
+    assert_int_equal(upstream_state(r->up), UPSTREAM_JOINING);
+    assert_int_not_equal(r->read_token, 0);
+    r->watches[0].created = true;
+    upstream_on_created(r->up, 0, &header, r->now);
+    obey(r);
+    assert_int_equal(upstream_state(r->up), UPSTREAM_REPLAYING);
+    for (int i = 0; i < 16; i++)
+        tell_all(r, 160);
+    assert_int_equal(ingest_head(r->ingest), 160);
+    assert_false(upstream_proven(r->up));
+    assert_false(upstream_ready(r->up));
+    upstream_on_read(r->up, r->read_token, &header, r->now);
+    r->read_token = 0;
+    tell_all(r, 160);
+    assert_true(upstream_proven(r->up));
+    assert_true(upstream_ready(r->up));
+}
+
+/* Upstream was compacted over our head, and then restored to before that: what is compacted is of a past that ended. */
+static void compaction_above_upstreams_own_revision_is_told_to_nobody(void **state)
+{
+    struct rig *r = *state;
+    go_live(r, 10);
+    restart(r);
+    past_fill(r->past, 45, "b");
+    r->compacted = 40;
+    obey(r);
+    created(r, 0);
+    assert_int_equal(upstream_state(r->up), UPSTREAM_LISTING);
+    rewrite(r, 20, 30);
+    r->compacted = 0;
+    settle(r);
+    assert_follows(r);
+    assert_in_range(cut_of(r).compact_rev, 1, 31);
+}
+
 static void window_compacted_away_lists_anew_only_after_what_came_before_it(void **state)
 {
     struct rig *r = *state;
@@ -1956,6 +2049,9 @@ int main(void)
         T(replay_of_what_was_set_back_joins_again),
         T(windows_that_are_told_less_than_was_shown_join_again),
         T(windows_on_a_member_that_lags_go_on),
+        T(quiet_scope_is_live_when_it_has_caught_up),
+        T(quiet_scope_with_nothing_to_compare_is_live_when_it_is_judged),
+        T(compaction_above_upstreams_own_revision_is_told_to_nobody),
         T(window_compacted_away_lists_anew_only_after_what_came_before_it),
         T(resumed_window_joins_again),
         T(delete_during_a_listing_is_not_undone_by_an_older_page),
