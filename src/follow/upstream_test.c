@@ -1296,7 +1296,8 @@ static void quiet_scope_is_live_when_it_has_caught_up(void **state)
     assert_true(upstream_ready(r->up));
 }
 
-/* Our last event is compacted, and the witness too: only a linearizable read can say whose past it is. It comes late. */
+/* Our last event is compacted, and the witness too: only a linearizable read can say whose past it is, and it is late.
+ */
 static void quiet_scope_with_nothing_to_compare_is_live_when_it_is_judged(void **state)
 {
     struct rig *r = *state;

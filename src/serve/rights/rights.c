@@ -228,6 +228,16 @@ static void bearer_set_paused(struct bearer *bearer, bool paused)
         party_tell(rights, belfry_container(node, struct rights_party, node));
 }
 
+/* The right was over, and is renewed before a turn could pause it: whoever asked rights_party_may() meanwhile waits. */
+static void bearer_tell_renewed(struct bearer *bearer)
+{
+    belfry_list_each (node, &bearer->parties) {
+        struct rights_party *party = belfry_container(node, struct rights_party, node);
+        party->paused = true;
+        party_tell(bearer->rights, party);
+    }
+}
+
 /* Every party ends. Others may join later with the same token, and ask about it anew. */
 static void bearer_end_parties(struct bearer *bearer, enum rights_verdict why)
 {
@@ -1149,6 +1159,7 @@ void rights_answer(struct rights *rights, struct rights_question *question, enum
         (answer == RIGHTS_ALLOWED && until_ms <= now_ms) || (answer == RIGHTS_TOO_MANY && question->n == 1);
     if (is_useless)
         answer = RIGHTS_UNREACHABLE;
+    bool was_over = !bearer->paused && bearer->until_ms <= now_ms;
     bearer_take_answer(bearer, answer, until_ms, now_ms);
     bearer->asking = false;
     rights->stats.asking--;
@@ -1158,6 +1169,8 @@ void rights_answer(struct rights *rights, struct rights_question *question, enum
         bearer->lane = &rights->first.known;
     bearer_find_until(bearer);
     bearer_set_paused(bearer, bearer->until_ms <= now_ms);
+    if (was_over && !bearer->paused)
+        bearer_tell_renewed(bearer);
     if (!bearer_free_if_idle(bearer))
         bearer_queue(bearer, now_ms);
     rights_trim_idle(rights);

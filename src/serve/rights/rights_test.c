@@ -653,6 +653,34 @@ static void a_source_without_answers_leaves_places_to_others(void **state)
 }
 
 /* Upstream's answer comes before the holder of a claim was told that it is granted: its party joins later. */
+/* Asked before a turn has found it over, it does not deliver; the renewal comes before that turn, too. */
+static void a_right_that_is_renewed_after_it_was_found_over_is_told(void **state)
+{
+    (void)state;
+    make();
+    struct client *a = come();
+    (void)claim(a, "t", "a1");
+    serve();
+    settled_is(&a->claims[0], RIGHTS_GRANTED);
+    join(a);
+    uint64_t end = now + PERIOD;
+    now += PERIOD * 70 / 100;
+    rights_turn(rights, now);
+    struct rights_question *renewal = rights_ask(rights, now);
+    assert_non_null(renewal);
+    now = end - 1;
+    rights_turn(rights, now);
+    no_news();
+    now = end + 1;
+    assert_false(rights_party_may(&a->party, now));
+    rights_answer(rights, renewal, RIGHTS_ALLOWED, 0, now);
+    assert_true(rights_party_may(&a->party, now));
+    news_is(a, RIGHTS_RESUMED);
+    no_news();
+    quit(a);
+    finish();
+}
+
 static void join_after(enum rights_answer answer)
 {
     make();
@@ -1203,6 +1231,7 @@ int main(void)
         cmocka_unit_test(the_forbidden_ones_of_many_are_found_by_halving),
         cmocka_unit_test(a_right_that_is_revoked_ends_within_a_period_and_others_go_on),
         cmocka_unit_test(without_upstream_a_party_pauses_in_time_and_goes_on_when_it_answers),
+        cmocka_unit_test(a_right_that_is_renewed_after_it_was_found_over_is_told),
         cmocka_unit_test(a_party_without_claims_is_not_paused),
         cmocka_unit_test(a_token_that_upstream_forgot_ends_its_parties_and_may_come_back),
         cmocka_unit_test(parties_of_an_old_token_pause_when_the_answer_ends_and_end_within_a_minute),
