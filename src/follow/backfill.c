@@ -925,11 +925,15 @@ void backfill_on_end(struct backfill *backfill, unsigned slot, enum belfry_err e
 {
     BELFRY_OWNER_CHECK(backfill);
     struct job *job = open_job_of(backfill, slot);
-    if (slot == PROBE_SLOT && err == BELFRY_ERR_COMPACTED)
+    uint64_t probe_at = now_ms + BACKOFF_FIRST_MS;
+    if (slot == PROBE_SLOT && err == BELFRY_ERR_COMPACTED) {
         reopen_unproven(backfill);
+        /* In a quiet scope the revision that proves may be compacted for hours. */
+        probe_at = backfill->open_at = now_ms + belfry_backoff_next(&backfill->backoff, &backfill->rng);
+    }
     if (slot == PROBE_SLOT && probe_watches(&backfill->probe)) {
         backfill->probe.state = PROBE_IDLE; /* the owner's watch is gone */
-        end_probe(backfill, now_ms + BACKOFF_FIRST_MS);
+        end_probe(backfill, probe_at);
     }
     if (job == NULL)
         return;

@@ -566,6 +566,28 @@ static void follow(struct rig *r)
     backfill_prove_by(r->backfill, r->ingest);
 }
 
+/* Upstream has compacted the revision that proves, as in a quiet scope. */
+static void a_proof_that_is_compacted_is_tried_with_pauses(void **state)
+{
+    struct rig *r = *state;
+    follow(r);
+    request(r, 50, 200, 1);
+    for (int round = 0; round < 600; round++) { /* of 100 ms, and several without any time between them */
+        for (int again = 0; again < 3; again++) {
+            if (r->watches[0].open && !r->watches[0].created)
+                created(r, 0);
+            if (!r->watches[PROBE].open)
+                continue;
+            created(r, PROBE);
+            end(r, PROBE, BELFRY_ERR_COMPACTED, 401);
+        }
+        r->now += 100;
+        obey(r);
+    }
+    assert_in_range(r->n_opened, 10, 80); /* in a minute */
+    assert_no_answer(r);
+}
+
 static void one_proof_is_good_for_everything_the_watch_gives(void **state)
 {
     struct rig *r = *state;
@@ -1260,6 +1282,7 @@ int main(void)
         T(backfills_give_way_to_a_client_that_has_none),
         T(requests_of_one_client_refuse_no_other),
         cmocka_unit_test(what_lies_before_the_first_write_is_known_to_be_empty),
+        T(a_proof_that_is_compacted_is_tried_with_pauses),
         T(one_proof_is_good_for_everything_the_watch_gives),
         T(watch_created_anew_is_proven_anew),
         T(proof_of_the_next_past_is_none_of_what_came_before),
