@@ -191,11 +191,19 @@ static void bus_stop(struct sweep *sweep, struct sweep_bus *bus)
     bus->place->at = 0;
 }
 
-/* Should it leave the way to a client without a bus? It has moved on, so that each turn of a client is of use. */
+/* Its history does not come: from a backfill, while upstream is away, it may not come for hours. */
+static bool hangs(const struct sweep *sweep, const struct sweep_bus *bus)
+{
+    return bus->awaiting_since != 0 && sweep->turn->now - bus->awaiting_since >= SWEEP_SLICE_MS;
+}
+
+/* Should it leave the way to a client without a bus? It has moved on, so that each turn of a client is of use, or
+ * hangs. */
 static bool should_give_way(const struct sweep *sweep, const struct sweep_bus *bus)
 {
+    bool is_at_start = bus->place->at == bus->started_at && !hangs(sweep, bus);
     bool had_turn = sweep->turn->now - bus->started_ms >= SWEEP_SLICE_MS || count_buses(sweep, &bus->client) > 1;
-    if (bus->number == SWEEP_LOG_BUS || bus->scanning || bus->place->at == bus->started_at || !had_turn ||
+    if (bus->number == SWEEP_LOG_BUS || bus->scanning || is_at_start || !had_turn ||
         count_buses(sweep, NULL) < SWEEP_BUSES - SWEEP_LOG_BUS)
         return false;
     for (size_t i = 0; i < WAITING_QUEUES; i++) {
@@ -403,6 +411,7 @@ static void bus_find_riders(struct sweep *sweep, struct sweep_bus *bus)
 /* True: it could continue now. */
 static bool drive_bus(struct sweep *sweep, struct sweep_bus *bus)
 {
+    bus->woken = bus->woken || (hangs(sweep, bus) && should_give_way(sweep, bus));
     while (bus->place->at != 0 && (bus->awaiting_since == 0 || bus->woken)) {
         if (sweep->turn->work == 0)
             return true;
@@ -476,6 +485,8 @@ uint64_t sweep_due(const struct sweep *sweep)
         uint64_t since = sweep->buses[i].awaiting_since;
         if (since != 0 && since + PATIENCE_MS > sweep->turn->now)
             due = belfry_min_time(due, since + PATIENCE_MS);
+        if (since != 0 && since + SWEEP_SLICE_MS > sweep->turn->now)
+            due = belfry_min_time(due, since + SWEEP_SLICE_MS);
     }
     return due;
 }

@@ -15,7 +15,8 @@
  * when a bus is free. A client, unless it is nobody (0), has fewer buses than are free: two of the four at most. A bus
  * that has driven its client for a while (SWEEP_SLICE_MS), or is the second of its client, gives way where it would
  * have to wait for history, if all buses drive and a client waits that has none: its riders wait there for their next
- * turn. Whoever waits where any bus passes boards it, so that history is still read once for all who are near each
+ * turn. So does a bus whose history has not come in that time: from a backfill, while upstream is away, it may take
+ * hours. Whoever waits where any bus passes boards it, so that history is still read once for all who are near each
  * other.
  *
  *     history                                        | log                          P

@@ -861,7 +861,7 @@ static struct peer *bed_client(struct bed *bed, uint64_t client)
 static size_t wanted_for(struct bed *bed, uint64_t client, struct worker_fetch *out)
 {
     size_t n = 0;
-    for (int i = 0; i < 20; i++, bed->now += 20) {
+    for (int i = 0; i < 20; i++, bed->now += 5) {
         struct worker_fetch fetch;
         bed_turn(bed, 1000);
         while (worker_wants_fetch(bed->worker, &fetch)) {
@@ -922,6 +922,33 @@ static void the_second_bus_of_a_client_gives_way_to_one_without(void **state)
         found = found || (fetch.client == 10 && fetch.from == 1950);
     assert_true(found);
     bed_run(&bed); /* those that are not answered are asked for again */
+    bed_close(&bed);
+}
+
+/* History below our window comes from upstream, and upstream is away: four clients wait for it. */
+static void clients_whose_history_does_not_come_hold_up_nobody(void **state)
+{
+    (void)state;
+    BED(bed, 4, .seed = 1);
+    struct worker_fetch fetch;
+    write_much(&bed);
+    for (uint64_t client = 7; client < 11; client++) {
+        create(&bed, bed_client(&bed, client), "x", "", 12 + 400 * (int64_t)(client - 7), 0);
+        assert_int_equal(wanted_for(&bed, client, &fetch), 1);
+    }
+    struct peer *near = bed_client(&bed, 11);
+    create(&bed, near, "x", "", 1950, 0);
+    assert_int_equal(wanted_for(&bed, 11, &fetch), 0);
+    for (int i = 0; i < 20; i++) {
+        bed.now = worker_due(bed.worker) > bed.now && worker_due(bed.worker) < bed.now + 100 ? worker_due(bed.worker)
+                                                                                             : bed.now + 100;
+        bed_turn(&bed, 1000);
+    }
+    assert_int_equal(wanted_for(&bed, 11, &fetch), 1);
+    answer(&bed, &fetch);
+    bed_turn(&bed, 100000);
+    assert_true(count_events(near, 0) > 0);
+    bed_run(&bed);
     bed_close(&bed);
 }
 
@@ -1881,6 +1908,7 @@ int main(void)
         cmocka_unit_test(worker_is_due_when_a_wait_for_history_has_been_too_long),
         cmocka_unit_test(a_client_with_many_cursors_leaves_buses_to_others),
         cmocka_unit_test(the_second_bus_of_a_client_gives_way_to_one_without),
+        cmocka_unit_test(clients_whose_history_does_not_come_hold_up_nobody),
         cmocka_unit_test(clients_that_are_far_behind_all_go_on),
         cmocka_unit_test(ids_are_the_smallest_never_assigned_and_taken_ones_are_refused),
         cmocka_unit_test(empty_range_and_negative_start_are_refused),

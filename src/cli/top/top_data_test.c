@@ -84,7 +84,7 @@ static void numbers_of_the_daemon_are_found(void **state)
     assert_int_equal(n->relay.relayed, 1301);
     assert_int_equal(n->reads.replica_linearizable + n->reads.replica_serializable, 1310 + 1311);
     assert_int_equal(n->reads.upstream_linearizable + n->reads.upstream_serializable, 1312 + 1313);
-    assert_int_equal(n->rejected, 301 + 303 + 304 + 1117 + 1113 + 1214 + 1209 + 1302 + 2015);
+    assert_int_equal(n->rejected, 301 + 303 + 304 + 1117 + 1119 + 1120 + 1121 + 1113 + 1214 + 1209 + 1302 + 2015);
     assert_int_equal(n->latency[16], 16);
     assert_true(n->core.deliveries > 1000 && n->core.compacted > n->core.deliveries && n->inbound.bytes_out > 1200);
 }
