@@ -1195,7 +1195,6 @@ static void window_of_another_past_is_found_out_where_it_begins(void **state)
     past_destroy(old);
 }
 
-/* Windows were opened for revisions that a restore has taken back, if none of ours. */
 static void begin_replay_of_all(struct rig *r)
 {
     begin_replay(r);
@@ -1204,6 +1203,7 @@ static void begin_replay_of_all(struct rig *r)
             created(r, slot);
 }
 
+/* Windows were opened for revisions that a restore has taken back, if none of ours. */
 static void replay_of_what_was_set_back_joins_again(void **state)
 {
     struct rig *r = *state;

@@ -4,9 +4,8 @@
  * and watches are the API server's. They are counted by resource and field, and the first of each is logged, because a
  * watch that every node has costs the API server what it would cost without a tier.
  *
- * A request counts when the API server has answered it with 200: whoever may not read the resource, or names a field
- * that is none, takes no row. Clients still choose the names of some resources' fields. What is no printable text is
- * shown as '?', and a long name is cut.
+ * A request counts when the API server has answered it with 200. So a client that may not read the resource, or names
+ * a field that does not exist, takes no row. A name that is long is cut, and bytes that cannot be printed are '?'.
  *
  * Thread: any. One mutex, held for the search of a row: shared by the workers of a tier.
  * Memory: KFRONT_FIELDS_MAX rows; what comes later is counted in one more, "other".
