@@ -3,7 +3,7 @@ import socket
 import struct
 
 DATA, HEADERS, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 4, 6, 7, 8
-END_HEADERS, ACK = 4, 1
+END_STREAM, END_HEADERS, ACK = 1, 4, 1
 INITIAL_WINDOW = 4
 
 
@@ -43,11 +43,12 @@ class Connection:
     def give(self, n, stream=0):
         self.send(frame(WINDOW_UPDATE, 0, stream, struct.pack(">I", n)))
 
-    def open(self, path, raw, *more):
-        """A call with one message, not half-closed; its stream. `more`: fields of its head."""
+    def open(self, path, raw, *more, end=False):
+        """A call with one message; its stream. `more`: fields of its head. Not half-closed: a unary call waits for `end`."""
         stream = self.next_stream
         self.next_stream += 2
-        self.send(frame(HEADERS, END_HEADERS, stream, grpc_head(path, *more)) + frame(DATA, 0, stream, message(raw)))
+        self.send(frame(HEADERS, END_HEADERS, stream, grpc_head(path, *more)) +
+                  frame(DATA, END_STREAM if end else 0, stream, message(raw)))
         return stream
 
     def read(self, timeout):

@@ -16,7 +16,6 @@ from stack import Stack, total
 from test_range_differential import MAY_DIFFER, Answer, Side, split_fields
 
 N_KEYS, VALUE = 8_000, b"v" * 256  # 2.5 MB: more than a tier answers in one piece
-END_STREAM = 1
 STREAM = "/etcdserverpb.KV/RangeStream"
 PREFIX = [("key", b"/large/"), ("range_end", b"/large0")]
 
@@ -228,8 +227,7 @@ def test_clients_that_stop_reading_cost_little_and_others_are_served(bed, path, 
     stuck = [rawh2.Connection(tier.port) for _ in range(20)]
     for connection in stuck:
         for _ in range(5):
-            opened = connection.open(path.encode(), encode(RANGE, [*PREFIX, ("serializable", 1)]))
-            connection.send(rawh2.frame(rawh2.DATA, END_STREAM, opened))
+            connection.open(path.encode(), encode(RANGE, [*PREFIX, ("serializable", 1)]), end=True)
     procs.wait_until(lambda: total(tier, "reads", "parts") >= 100, 30, 0.05, "their answers have begun")
     right = bed.etcd.ask("Range", PREFIX)
     assert compared(bed.sides[1].ask("Range", PREFIX)) == compared(right)
