@@ -64,7 +64,7 @@ def pytest_runtest_makereport(item, call):
     if call.when == "call":
         item.has_passed = report.passed
     if report.failed and STARVED:
-        shares = [lost.share() for lost in item.lost]
+        shares = [lost.stolen() for lost in item.lost]  # a load of our own is no reason to fail
         report.sections.append(("machine", f"taken away of it: {shares[0]:.0%}, since the file began {shares[1]:.0%}"))
         if max(shares) >= STARVED_SHARE:
             with open(STARVED, "a") as f:

@@ -44,11 +44,14 @@ class Lost:
     def __init__(self):
         self.at, self.ticks, self.late_s = time.monotonic(), _ticks(), _pulse.late_s
 
+    def stolen(self):
+        """The share that the host says it took: what this machine itself was busy with is not in it. 0: too short a time to say."""
+        every, stolen = (now - then for now, then in zip(_ticks(), self.ticks))
+        return stolen / every if every > 0 else 0
+
     def share(self):
-        """0 when it is too short a time to say."""
-        ticks, took_s = _ticks(), time.monotonic() - self.at
-        every, stolen = ticks[0] - self.ticks[0], ticks[1] - self.ticks[1]
-        return max(stolen / every, min(1, (_pulse.late_s - self.late_s) / took_s)) if every > 0 else 0
+        late = (_pulse.late_s - self.late_s) / max(time.monotonic() - self.at, Pulse.EVERY_S)
+        return max(self.stolen(), min(1, late))
 
 
 class Patience:
