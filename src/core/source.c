@@ -3,6 +3,8 @@
 
 #include <assert.h>
 
+#include "base/clock.h"
+
 void source_init(struct source *source, struct turn *turn, size_t keep_bytes)
 {
     *source = (struct source){.turn = turn, .keep_bytes = keep_bytes};
@@ -136,29 +138,48 @@ static bool same_fetch(const struct worker_fetch *a, const struct worker_fetch *
     return a->past == b->past && a->from == b->from && a->slice == b->slice && a->sub == b->sub;
 }
 
-/* Requests history. Does nothing if it was requested already; retries later if too many requests are in progress, or
- * if the client has as many of them as are free. What is nobody's is for all: the worker's own position. */
+/* Its answer takes long: from a backfill, while upstream is away, it may take hours. */
+static bool is_late(const struct source *source, const struct source_fetch *slot)
+{
+    return slot->state != FETCH_FREE && source->turn->now - slot->since_ms >= SOURCE_LATE_MS;
+}
+
+/* Requests history. Does nothing if it was requested already. Without a place for it, the caller's next try is after
+ * the next answer, or when the next fetch is late. */
 static void want(struct source *source, const struct worker_fetch *fetch)
 {
     size_t most = source->keep_bytes / SEGMENT_BYTES; /* at most as many as can be kept until they are used */
-    size_t n_free = 0, n_own = 0;
-    struct source_fetch *free_slot = NULL;
+    most = most < 1 ? 1 : most > SOURCE_FETCHES / 2 ? SOURCE_FETCHES / 2 : most;
+
+    /* Late fetches count for their client only. The oldest of them is forgotten if no slot is free. */
+    size_t n_used = 0, n_own = 0;
+    uint64_t next_late_ms = BELFRY_NEVER;
+    struct source_fetch *place = NULL;
     for (size_t i = 0; i < SOURCE_FETCHES; i++) {
         struct source_fetch *slot = &source->fetches[i];
-        bool is_free = slot->state == FETCH_FREE;
+        bool is_free = slot->state == FETCH_FREE, has_place = !is_free && !is_late(source, slot);
         if (!is_free && same_fetch(&slot->fetch, fetch))
             return;
-        n_own += !is_free && slot->fetch.client == fetch->client;
-        if (!is_free || (i > 0 && i >= most))
-            continue;
-        n_free++;
-        free_slot = slot;
+        n_own += !is_free && slot->fetch.client == fetch->client && (fetch->client != 0 || has_place);
+        if (has_place) {
+            n_used++;
+            next_late_ms = belfry_min_time(next_late_ms, slot->since_ms + SOURCE_LATE_MS);
+        } else if (place == NULL || (place->state != FETCH_FREE && (is_free || slot->since_ms < place->since_ms))) {
+            place = slot;
+        }
     }
-    if (n_free == 0 || (fetch->client != 0 && n_own >= n_free)) {
-        turn_retry_later(source->turn);
+
+    size_t n_free = n_used < most ? most - n_used : 0;
+    bool has_part =
+        n_own >= n_free && n_free < most; /* where all are free, also a client with many late ones has one */
+    if (fetch->client == 0)
+        has_part = n_free == 0 && n_own > 0;
+    if (has_part) {
+        turn_retry_at(source->turn, next_late_ms);
         return;
     }
-    *free_slot = (struct source_fetch){.fetch = *fetch, .state = FETCH_WANTED};
+    assert(place != NULL); /* n_used <= most + 1 */
+    *place = (struct source_fetch){.fetch = *fetch, .state = FETCH_WANTED, .since_ms = source->turn->now};
 }
 
 bool source_wants_fetch(struct source *source, struct worker_fetch *out)
@@ -178,14 +199,12 @@ bool source_wants_fetch(struct source *source, struct worker_fetch *out)
 bool source_fetched(struct source *source, const struct worker_fetch *fetch, enum belfry_err err,
                     struct segment *segment, int64_t compact_rev, int64_t oldest)
 {
-    bool known = false;
-    for (size_t i = 0; i < SOURCE_FETCHES && !known; i++) {
+    for (size_t i = 0; i < SOURCE_FETCHES; i++) {
         struct source_fetch *slot = &source->fetches[i];
-        known = slot->state == FETCH_SENT && same_fetch(&slot->fetch, fetch);
-        if (known)
+        if (slot->state == FETCH_SENT && same_fetch(&slot->fetch, fetch))
             slot->state = FETCH_FREE;
     }
-    if (!known || fetch->past != source->past || (segment != NULL && segment->past != source->past)) {
+    if (fetch->past != source->past || (segment != NULL && segment->past != source->past)) {
         segment_unref(segment); /* another past's */
         return false;
     }
@@ -207,7 +226,10 @@ bool source_fetched(struct source *source, const struct worker_fetch *fetch, enu
         drop_gone_slices(source);
         return true;
     }
-    turn_retry_later(source->turn);
+    if (err == BELFRY_ERR_LIMIT)
+        turn_retry_at(source->turn, source->turn->now + SOURCE_LATE_MS); /* too many wait: there is no sooner place */
+    else
+        turn_retry_later(source->turn);
     return false;
 }
 

@@ -5,8 +5,10 @@
  *
  * Thread: the worker's.
  * Memory: segments of about keep_bytes in all, at most SOURCE_SEGMENTS; the least used leave first, and none that came
- * or was used in this turn. At most SOURCE_FETCHES are wanted or under way; of these a client has fewer than are free,
- * so that there is a place for others.
+ * or was used in this turn. As many fetches have a place as segments can be kept, and at most half of SOURCE_FETCHES.
+ * A client has fewer places than are free, so that there is one for others; the worker's own position (client 0) has
+ * one in any case. A fetch without an answer for SOURCE_LATE_MS gives up its place. It is remembered, so that it is not
+ * asked for again, until newer ones need its slot; its answer is good all the same.
  */
 #ifndef BELFRY_CORE_SOURCE_H
 #define BELFRY_CORE_SOURCE_H
@@ -21,10 +23,12 @@
 
 #define SOURCE_FETCHES  16
 #define SOURCE_SEGMENTS 16
+#define SOURCE_LATE_MS  1000
 
 struct source_fetch {
     struct worker_fetch fetch;
     enum { FETCH_FREE, FETCH_WANTED, FETCH_SENT } state;
+    uint64_t since_ms; /* wanted */
 };
 
 struct source_segment {

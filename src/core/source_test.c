@@ -262,6 +262,93 @@ static void a_client_leaves_fetches_to_others(void **state)
     assert_int_equal(fetch.client, 10);
 }
 
+/* Asks for history from `from` for the client; true: a fetch is wanted for it. */
+static bool asks(uint64_t for_client, int64_t from)
+{
+    struct worker_fetch fetch;
+    int64_t rev;
+    client = for_client;
+    assert_int_equal(next(from, 104, &rev), SOURCE_WAIT);
+    return source_wants_fetch(&source, &fetch) && fetch.from == from && fetch.client == for_client;
+}
+
+/* Clients have all four places; the worker itself has overslept. */
+static void the_worker_itself_always_has_a_place(void **state)
+{
+    (void)state;
+    assert_true(asks(7, 10) && asks(7, 11) && asks(8, 12) && asks(9, 13));
+    assert_false(asks(10, 14));
+    assert_true(asks(0, 15));
+    assert_false(asks(0, 16)); /* one beyond the others' */
+}
+
+/* Upstream is away: what clients ask for does not come. */
+static void late_fetches_give_up_their_places(void **state)
+{
+    (void)state;
+    turn.now = 500;
+    assert_true(asks(7, 10) && asks(7, 11) && asks(8, 12) && asks(9, 13));
+    turn.now += SOURCE_LATE_MS - 1;
+    assert_false(asks(10, 14));
+    turn.now++;
+    assert_true(asks(10, 14));
+    assert_false(asks(7, 10)); /* it is still under way */
+    struct worker_fetch late = {.client = 7, .past = PAST, .from = 10};
+    assert_true(source_fetched(&source, &late, BELFRY_OK, history_of(PAST, 10, 14), 0, 0));
+    int64_t rev;
+    assert_int_equal(next(10, 104, &rev), SOURCE_BATCH);
+}
+
+/* There is no place before a fetch is answered or late. */
+static void without_a_place_waiters_are_not_woken_again_and_again(void **state)
+{
+    (void)state;
+    turn.now = 500;
+    assert_true(asks(7, 10) && asks(7, 11));
+    turn.now = 700;
+    assert_true(asks(8, 12) && asks(9, 13));
+    assert_false(asks(10, 14));
+    assert_int_equal(turn.retry_at, 500 + SOURCE_LATE_MS);
+
+    struct worker_fetch refused = {.client = 7, .past = PAST, .from = 10}; /* by backfill: too many wait there */
+    turn.retry_at = BELFRY_NEVER;
+    assert_false(source_fetched(&source, &refused, BELFRY_ERR_LIMIT, NULL, 0, 0));
+    assert_int_equal(turn.retry_at, 700 + SOURCE_LATE_MS);
+}
+
+/* More clients than slots, none of which is answered, leave a place to one more. */
+static void however_many_fetches_are_late_another_client_has_a_place(void **state)
+{
+    (void)state;
+    int64_t from = 10;
+    for (uint64_t i = 0; i < 3 * SOURCE_FETCHES; i++, turn.now += SOURCE_LATE_MS / 3)
+        assert_true(asks(100 + i, from++));
+    assert_true(asks(100, from)); /* a client that is forgotten is like any other */
+    struct worker_fetch forgotten = {.client = 100, .past = PAST, .from = 10};
+    assert_true(source_fetched(&source, &forgotten, BELFRY_OK, history_of(PAST, 10, 14), 0, 0));
+    int64_t rev;
+    assert_int_equal(next(10, 104, &rev), SOURCE_BATCH); /* whoever waits for it still does */
+}
+
+/* Clients whose fetches are late ask for more whenever they may. Once each has some that are late, another client has a
+ * place at any time. */
+static void clients_with_late_fetches_leave_places_to_others(void **state)
+{
+    (void)state;
+    struct worker_fetch quick = {.client = 20, .past = PAST, .from = 90};
+    for (int round = 0; round < 10; round++, turn.now += SOURCE_LATE_MS) {
+        size_t n = 0;
+        for (uint64_t greedy = 7; greedy < 11; greedy++)
+            for (int64_t k = 0; k < 5; k++)
+                n += asks(greedy, 10 + 5 * (int64_t)(greedy - 7) + k);
+        assert_true(n > 0 || round > 4);
+        if (round < 2)
+            continue;
+        assert_true(asks(20, 90));
+        assert_false(source_fetched(&source, &quick, BELFRY_ERR_IO, NULL, 0, 0));
+    }
+}
+
 static void fetch_history(int64_t from)
 {
     struct worker_fetch fetch;
@@ -300,6 +387,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(failed_fetch_is_retried_later, setup, teardown),
         cmocka_unit_test_setup_teardown(no_more_is_asked_for_than_can_be_kept, setup, teardown),
         cmocka_unit_test_setup_teardown(a_client_leaves_fetches_to_others, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_worker_itself_always_has_a_place, setup, teardown),
+        cmocka_unit_test_setup_teardown(late_fetches_give_up_their_places, setup, teardown),
+        cmocka_unit_test_setup_teardown(without_a_place_waiters_are_not_woken_again_and_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(however_many_fetches_are_late_another_client_has_a_place, setup, teardown),
+        cmocka_unit_test_setup_teardown(clients_with_late_fetches_leave_places_to_others, setup, teardown),
         cmocka_unit_test_setup_teardown(segment_that_is_not_used_leaves_first, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

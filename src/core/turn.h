@@ -28,11 +28,17 @@ static inline void turn_spend(struct turn *turn, size_t units)
     turn->work -= units < turn->work ? units : turn->work;
 }
 
-/* Something failed for lack of memory or of a free place: it is tried again in TURN_RETRY_MS. */
+/* Streams and buses that wait try again at that time, or before. */
+static inline void turn_retry_at(struct turn *turn, uint64_t at)
+{
+    if (at < turn->retry_at)
+        turn->retry_at = at;
+}
+
+/* Something failed for lack of memory: it is tried again in TURN_RETRY_MS. */
 static inline void turn_retry_later(struct turn *turn)
 {
-    if (turn->now + TURN_RETRY_MS < turn->retry_at)
-        turn->retry_at = turn->now + TURN_RETRY_MS;
+    turn_retry_at(turn, turn->now + TURN_RETRY_MS);
 }
 
 #endif
