@@ -60,7 +60,7 @@ enum extent_result extent_scan(struct delivery *delivery, struct gather *gather,
             turn->work--;
             if (gather_event(gather, slice, i, scan->population, &nodes, &n) != BELFRY_OK) {
                 turn_retry_later(turn);
-                return EXTENT_WAIT;
+                return EXTENT_NO_MEMORY;
             }
             for (size_t j = 0; j < n; j++)
                 scan_node(delivery->registry, scan, nodes[j]);

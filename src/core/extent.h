@@ -15,7 +15,7 @@
 #include "core/delivery.h"
 #include "core/gather.h"
 
-enum extent_result { EXTENT_DONE, EXTENT_WAIT, EXTENT_MORE, EXTENT_GONE };
+enum extent_result { EXTENT_DONE, EXTENT_WAIT, EXTENT_NO_MEMORY, EXTENT_MORE, EXTENT_GONE };
 
 /* Makes solo the watchers of `population` whose range has an event of `rev`: those of one stream, or (NULL) all on a
  * bus, or all of live whose stream rides. *sub is how far the scan is. */

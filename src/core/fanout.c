@@ -86,6 +86,7 @@ static enum step scan_extent(struct fanout *fanout, int64_t rev, struct stream *
                                .sub = sub};
     switch (extent_scan(fanout->delivery, fanout->gather, &scan)) {
     case EXTENT_WAIT:
+    case EXTENT_NO_MEMORY:
         return STEP_WAIT;
     case EXTENT_MORE:
         return STEP_MORE;

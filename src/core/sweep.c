@@ -323,6 +323,9 @@ static enum drive drive_extent(struct sweep *sweep, struct sweep_bus *bus, const
     switch (extent_scan(sweep->delivery, sweep->gather, &scan)) {
     case EXTENT_WAIT:
         return await_history(sweep, bus);
+    case EXTENT_NO_MEMORY:
+        bus->awaiting_since = 0;
+        return DRIVE_WAIT;
     case EXTENT_MORE:
         return DRIVE_MORE;
     case EXTENT_GONE:
@@ -375,7 +378,7 @@ static enum drive drive_batch(struct sweep *sweep, struct sweep_bus *bus)
         bus->place->at = upto + 1;
         return DRIVE_ENDED;
     case SOURCE_BATCH:
-        if (batch->kind == BATCH_EVENTS)
+        if (batch->kind == BATCH_EVENTS || !bus->scanning) /* inside an extent, slices are awaited */
             bus->awaiting_since = 0;
         break;
     }

@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "core/turn.h"
 #include "core/watcher.h"
 #include "support/refuse.h"
 #include "wire/write.h"
@@ -949,6 +950,50 @@ static void clients_whose_history_does_not_come_hold_up_nobody(void **state)
     bed_turn(&bed, 100000);
     assert_true(count_events(near, 0) > 0);
     bed_run(&bed);
+    bed_close(&bed);
+}
+
+/* Answers with the revision as an extent, whose slices are still to be read. */
+static void answer_with_extent(struct bed *bed, const struct worker_fetch *fetch)
+{
+    struct segment_builder builder;
+    struct segment *segment;
+    struct batch *extent;
+    assert_int_equal(batch_create(fetch->from, BATCH_EXTENT, 0, 0, &extent), BELFRY_OK);
+    batch_set_extent(extent, 1, 100);
+    segment_begin(&builder);
+    assert_int_equal(segment_add(&builder, extent), BELFRY_OK);
+    assert_int_equal(segment_finish(&builder, fetch->past, fetch->from, fetch->from, &segment), BELFRY_OK);
+    worker_fetched(bed->worker, fetch, BELFRY_OK, segment, 0, 0);
+}
+
+/* The extent's batch has come, and memory is short: no history is missing. */
+static void a_bus_without_memory_at_an_extent_tries_again(void **state)
+{
+    (void)state;
+    BED(bed, 4, .seed = 1);
+    struct worker_fetch fetch, slice;
+    write_much(&bed);
+    struct peer *peer = bed_client(&bed, 7);
+    create(&bed, peer, "x", "", 12, 0);
+    assert_int_equal(wanted_for(&bed, 7, &fetch), 1);
+    bed.now += 5000;
+    bed_turn(&bed, 1000);
+    answer_with_extent(&bed, &fetch);
+    refuse_begin(0);
+    bed_turn(&bed, 1000);
+    assert_true(refuse_end());
+    assert_int_equal(worker_due(bed.worker), bed.now + TURN_RETRY_MS);
+    assert_false(worker_wants_fetch(bed.worker, &slice));
+    bed.now += TURN_RETRY_MS;
+    bed_turn(&bed, 1000);
+    assert_true(worker_wants_fetch(bed.worker, &slice) && slice.slice);
+    answer(&bed, &slice);
+    refuse_begin(0);
+    bed_turn(&bed, 1000);
+    refuse_end();
+    bed_run(&bed);
+    assert_int_equal(count_events(peer, 0), 2999);
     bed_close(&bed);
 }
 
@@ -1909,6 +1954,7 @@ int main(void)
         cmocka_unit_test(a_client_with_many_cursors_leaves_buses_to_others),
         cmocka_unit_test(the_second_bus_of_a_client_gives_way_to_one_without),
         cmocka_unit_test(clients_whose_history_does_not_come_hold_up_nobody),
+        cmocka_unit_test(a_bus_without_memory_at_an_extent_tries_again),
         cmocka_unit_test(clients_that_are_far_behind_all_go_on),
         cmocka_unit_test(ids_are_the_smallest_never_assigned_and_taken_ones_are_refused),
         cmocka_unit_test(empty_range_and_negative_start_are_refused),
