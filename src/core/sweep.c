@@ -203,7 +203,8 @@ static bool should_give_way(const struct sweep *sweep, const struct sweep_bus *b
 {
     bool is_at_start = bus->place->at == bus->started_at && !hangs(sweep, bus);
     bool had_turn = sweep->turn->now - bus->started_ms >= SWEEP_SLICE_MS || count_buses(sweep, &bus->client) > 1;
-    if (bus->number == SWEEP_LOG_BUS || bus->scanning || is_at_start || !had_turn ||
+    bool is_inside = bus->scanning && !hangs(sweep, bus); /* the next turn scans the extent from its start */
+    if (bus->number == SWEEP_LOG_BUS || is_inside || is_at_start || !had_turn ||
         count_buses(sweep, NULL) < SWEEP_BUSES - SWEEP_LOG_BUS)
         return false;
     for (size_t i = 0; i < WAITING_QUEUES; i++) {
@@ -320,7 +321,11 @@ static enum drive drive_extent(struct sweep *sweep, struct sweep_bus *bus, const
         bus->scanning = true;
         bus->scan_sub = 0;
     }
-    switch (extent_scan(sweep->delivery, sweep->gather, &scan)) {
+    uint32_t before = bus->scan_sub;
+    enum extent_result result = extent_scan(sweep->delivery, sweep->gather, &scan);
+    if (bus->scan_sub != before) /* a slice has come */
+        bus->awaiting_since = 0;
+    switch (result) {
     case EXTENT_WAIT:
         return await_history(sweep, bus);
     case EXTENT_NO_MEMORY:

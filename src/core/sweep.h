@@ -16,8 +16,8 @@
  * that has driven its client for a while (SWEEP_SLICE_MS), or is the second of its client, gives way where it would
  * have to wait for history, if all buses drive and a client waits that has none: its riders wait there for their next
  * turn. So does a bus whose history has not come in that time: from a backfill, while upstream is away, it may take
- * hours. Whoever waits where any bus passes boards it, so that history is still read once for all who are near each
- * other.
+ * hours. Inside an extent only such a bus gives way. Watchers of any client that wait where a bus passes board it,
+ * except at an extent that the bus has begun to scan. So history is still read once for all that are near each other.
  *
  *     history                                        | log                          P
  *     ------ bus 2 ---->        -------- bus 3 ----> |   ------- bus 1 -----------> | riding

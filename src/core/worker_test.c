@@ -967,6 +967,37 @@ static void answer_with_extent(struct bed *bed, const struct worker_fetch *fetch
     worker_fetched(bed->worker, fetch, BELFRY_OK, segment, 0, 0);
 }
 
+/* The same inside of extents: their batches are at hand, but the window has lost their rows. */
+static void clients_whose_slices_do_not_come_hold_up_nobody(void **state)
+{
+    (void)state;
+    BED(bed, 4, .seed = 1);
+    struct worker_fetch fetch, slices[4];
+    write_much(&bed);
+    for (uint64_t i = 0; i < 4; i++) {
+        create(&bed, bed_client(&bed, 7 + i), "x", "", 12 + 400 * (int64_t)i, 0);
+        assert_int_equal(wanted_for(&bed, 7 + i, &fetch), 1);
+        answer_with_extent(&bed, &fetch);
+        assert_int_equal(wanted_for(&bed, 7 + i, &slices[i]), 1);
+        assert_true(slices[i].slice);
+    }
+    struct peer *near = bed_client(&bed, 11);
+    create(&bed, near, "x", "", 1950, 0);
+    assert_int_equal(wanted_for(&bed, 11, &fetch), 0);
+    for (int i = 0; i < 20; i++, bed.now += 100) {
+        bed_turn(&bed, 1000);
+        if (worker_wants_fetch(bed.worker, &fetch))
+            answer(&bed, &fetch);
+    }
+    assert_true(count_events(near, 0) > 0);
+    for (size_t i = 0; i < 4; i++)
+        answer(&bed, &slices[i]);
+    bed_run(&bed);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(count_events(&bed.peers[i], 0), 2999 - 400 * i);
+    bed_close(&bed);
+}
+
 /* The extent's batch has come, and memory is short: no history is missing. */
 static void a_bus_without_memory_at_an_extent_tries_again(void **state)
 {
@@ -1954,6 +1985,7 @@ int main(void)
         cmocka_unit_test(a_client_with_many_cursors_leaves_buses_to_others),
         cmocka_unit_test(the_second_bus_of_a_client_gives_way_to_one_without),
         cmocka_unit_test(clients_whose_history_does_not_come_hold_up_nobody),
+        cmocka_unit_test(clients_whose_slices_do_not_come_hold_up_nobody),
         cmocka_unit_test(a_bus_without_memory_at_an_extent_tries_again),
         cmocka_unit_test(clients_that_are_far_behind_all_go_on),
         cmocka_unit_test(ids_are_the_smallest_never_assigned_and_taken_ones_are_refused),
