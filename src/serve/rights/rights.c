@@ -228,7 +228,8 @@ static void bearer_set_paused(struct bearer *bearer, bool paused)
         party_tell(rights, belfry_container(node, struct rights_party, node));
 }
 
-/* The right was over, and is renewed before a turn could pause it: whoever asked rights_party_may() meanwhile waits. */
+/* The right had ended and was renewed before a turn could pause it. A party for which rights_party_may() was false
+ * meanwhile waits to be resumed, so all are resumed. */
 static void bearer_tell_renewed(struct bearer *bearer)
 {
     belfry_list_each (node, &bearer->parties) {
@@ -551,13 +552,12 @@ static void bearer_turn(struct bearer *bearer, uint64_t now)
 {
     if (bearer->end_ms <= now)
         bearer_end_parties(bearer, RIGHTS_OLD_TOKEN);
-    if (bearer->until_ms <= now)
-        bearer_set_paused(bearer, true);
     if (bearer->renew_ms <= now) {
         bearer_sweep(bearer, now);
         bearer_find_until(bearer);
         bearer_renew(bearer, now);
     }
+    bearer_set_paused(bearer, bearer->until_ms <= now);
     if (!bearer_free_if_idle(bearer))
         bearer_queue(bearer, now);
 }
@@ -810,10 +810,11 @@ void rights_release(struct rights *rights, struct rights_claim *claim)
         return;
     struct bearer *bearer = warrant->bearer;
     claim_detach(claim);
-    if (bearer->n_kept == 0) {
-        bearer->until_ms = BELFRY_NEVER;
+    bearer_find_until(bearer);
+    if (bearer->n_kept == 0)
         bearer_set_paused(bearer, false); /* nothing is left to be paused for */
-    }
+    else if (bearer->paused && bearer->until_ms > 0)
+        bearer_set_due_at(bearer, 0); /* perhaps the others are still good: the next turn compares times */
     if (warrant_is_wanted(warrant))
         return;
     if (warrant->asked && bearer_is_abandoned(bearer)) {

@@ -404,6 +404,36 @@ static void without_upstream_a_party_pauses_in_time_and_goes_on_when_it_answers(
     finish();
 }
 
+/* Two ranges are kept. One ends earlier than the other, and its claim goes: what is left is good. */
+static void a_party_goes_on_when_the_claim_that_paused_it_goes(void **state)
+{
+    (void)state;
+    make();
+    struct client *a = come();
+    (void)claim(a, "t", "a1");
+    serve();
+    settled_is(&a->claims[0], RIGHTS_GRANTED);
+    join(a);
+    uint64_t granted = now;
+    now += 1000;
+    (void)claim(a, "t", "a2");
+    serve();
+    settled_is(&a->claims[1], RIGHTS_GRANTED);
+    upstream.away = true;
+    pass(granted + PERIOD);
+    news_is(a, RIGHTS_PAUSED);
+    rights_release(rights, &a->claims[0]);
+    assert_true(rights_party_may(&a->party, now));
+    assert_true(rights_due(rights) <= now);
+    rights_turn(rights, now);
+    news_is(a, RIGHTS_RESUMED);
+    assert_int_equal(counted().paused, 0);
+    pass(granted + PERIOD + 1000);
+    news_is(a, RIGHTS_PAUSED); /* by the other one, in its time */
+    quit(a);
+    finish();
+}
+
 static void a_party_without_claims_is_not_paused(void **state)
 {
     (void)state;
@@ -1232,6 +1262,7 @@ int main(void)
         cmocka_unit_test(a_right_that_is_revoked_ends_within_a_period_and_others_go_on),
         cmocka_unit_test(without_upstream_a_party_pauses_in_time_and_goes_on_when_it_answers),
         cmocka_unit_test(a_right_that_is_renewed_after_it_was_found_over_is_told),
+        cmocka_unit_test(a_party_goes_on_when_the_claim_that_paused_it_goes),
         cmocka_unit_test(a_party_without_claims_is_not_paused),
         cmocka_unit_test(a_token_that_upstream_forgot_ends_its_parties_and_may_come_back),
         cmocka_unit_test(parties_of_an_old_token_pause_when_the_answer_ends_and_end_within_a_minute),
