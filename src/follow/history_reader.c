@@ -16,6 +16,7 @@ struct history_reader {
     pthread_mutex_t mu;
     pthread_cond_t more; /* jobs or tasks is not empty, or stopping */
     struct belfry_list jobs, tasks;
+    size_t n_jobs;
     bool task_next; /* whose turn it is, when there is both */
     bool stopping;
     struct history_reader_stats stats;
@@ -69,12 +70,14 @@ static void reader_take_jobs(struct history_reader *history, struct belfry_list 
 {
     struct history_reader_job *first = job_of(belfry_list_pop(&history->jobs));
     belfry_list_append(out, &first->node);
+    history->n_jobs--;
     history->stats.reads++;
     belfry_list_each_safe (node, &history->jobs) {
         if (!job_equal(job_of(node), first))
             continue;
         belfry_list_remove(node);
         belfry_list_append(out, node);
+        history->n_jobs--;
         history->stats.shared++;
     }
     reader_end_turn(history, first->fetch.client);
@@ -219,10 +222,17 @@ enum belfry_err history_reader_ask_of(struct history_reader *history, struct sto
     job->worker = worker;
     job->fetch = *fetch;
     pthread_mutex_lock(&history->mu);
-    belfry_list_append(&history->jobs, &job->node);
-    pthread_cond_signal(&history->more);
+    bool has_room = history->n_jobs < HISTORY_READER_JOBS;
+    if (has_room) {
+        belfry_list_append(&history->jobs, &job->node);
+        history->n_jobs++;
+        pthread_cond_signal(&history->more);
+    }
     pthread_mutex_unlock(&history->mu);
-    return BELFRY_OK;
+    if (has_room)
+        return BELFRY_OK;
+    free(job);
+    return BELFRY_ERR_LIMIT;
 }
 
 void history_reader_run(struct history_reader *history, struct history_reader_task *task)

@@ -26,6 +26,8 @@
 #include "core/worker.h"
 #include "thread/mail.h"
 
+#define HISTORY_READER_JOBS 1024
+
 struct history_reader;
 
 /* A request. It travels from thread to thread; the thread that has it owns it. */
@@ -61,8 +63,8 @@ BELFRY_NODISCARD enum belfry_err history_reader_start(const struct history_reade
 void history_reader_stop(struct history_reader *history);
 void history_reader_destroy(struct history_reader *history);
 
-/* A worker asks for few at a time (core/source.h): while nothing is answered, SOURCE_FETCHES / 2 + 1 in SOURCE_LATE_MS.
- * Errors: BELFRY_ERR_NOMEM (tell the worker, which retries in a later turn). */
+/* A worker asks for few at a time (core/source.h), but asks for others while a disk answers nothing. Errors:
+ * BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT (HISTORY_READER_JOBS wait): tell the worker, which retries in a later turn. */
 BELFRY_NODISCARD enum belfry_err history_reader_ask(struct history_reader *history, unsigned worker,
                                                     const struct worker_fetch *fetch);
 /* The same, of this store, which outlives the answer. */

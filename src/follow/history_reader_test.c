@@ -48,7 +48,7 @@ struct seen {
     pthread_mutex_t mu;
     pthread_cond_t moved;
     size_t n_done, n_lost;
-    int64_t upto[8];
+    int64_t upto[8]; /* of the first ones */
     enum belfry_err errs[8];
     struct history_reader_job *lost[8];
 };
@@ -57,8 +57,11 @@ static void on_done(struct history_reader_job *job, void *user)
 {
     struct seen *seen = user;
     pthread_mutex_lock(&seen->mu);
-    seen->upto[seen->n_done] = job->segment == NULL ? 0 : job->segment->upto;
-    seen->errs[seen->n_done++] = job->err;
+    if (seen->n_done < sizeof(seen->errs) / sizeof(seen->errs[0])) {
+        seen->upto[seen->n_done] = job->segment == NULL ? 0 : job->segment->upto;
+        seen->errs[seen->n_done] = job->err;
+    }
+    seen->n_done++;
     pthread_cond_broadcast(&seen->moved);
     pthread_mutex_unlock(&seen->mu);
     history_reader_job_free(job);
@@ -254,6 +257,26 @@ static void jobs_that_wait_at_the_end_are_dropped(void **state)
     history_reader_destroy(history);
 }
 
+static void a_disk_that_answers_nothing_is_asked_for_a_bounded_number(void **state)
+{
+    (void)state;
+    struct slow_store slow = SLOW_STORE;
+    struct seen seen = SEEN;
+    struct history_reader *history = start(&slow, &seen);
+    ask(history, 0, 200);
+    wait_inside(&slow);
+    for (int64_t i = 0; i < HISTORY_READER_JOBS; i++)
+        ask(history, 0, 300 + i);
+    struct worker_fetch one_more = {.past = 1, .from = 300};
+    assert_int_equal(history_reader_ask(history, 0, &one_more), BELFRY_ERR_LIMIT);
+    let_go(&slow);
+    wait_for(&seen, 1 + HISTORY_READER_JOBS, 0);
+    ask(history, 0, 300);
+    wait_for(&seen, 2 + HISTORY_READER_JOBS, 0);
+    history_reader_stop(history);
+    history_reader_destroy(history);
+}
+
 /* ---- other work ---- */
 
 struct chore {
@@ -344,6 +367,7 @@ int main(void)
         cmocka_unit_test(what_the_window_has_lost_goes_to_who_can_get_it),
         cmocka_unit_test(what_was_fetched_for_one_is_there_for_the_next),
         cmocka_unit_test(jobs_that_wait_at_the_end_are_dropped),
+        cmocka_unit_test(a_disk_that_answers_nothing_is_asked_for_a_bounded_number),
         cmocka_unit_test(tasks_and_reads_take_turns),
         cmocka_unit_test(tasks_that_wait_at_the_end_are_handed_back),
     };
