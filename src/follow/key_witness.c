@@ -4,6 +4,8 @@
 #include "core/segment.h"
 
 #define PUTS_TRIED 16
+#define WALK_ROWS  1000
+#define WALK_BYTES (1024 * 1024)
 
 void key_witness_fini(struct key_witness *witness)
 {
@@ -63,14 +65,13 @@ static enum belfry_err key_witness_take(struct key_witness *witness, const struc
     return err;
 }
 
-enum belfry_err key_witness_find(struct key_witness *witness, struct store *store, struct ingest *ingest, int64_t at,
-                                 uint64_t now_ms)
+/* Takes a key of the events of `rev`. */
+static enum belfry_err find_event(struct key_witness *witness, struct store *store, const struct ingest *ingest,
+                                  int64_t rev)
 {
-    int64_t rev = ingest_overlap(ingest);
     struct segment *segment;
     if (rev == 0)
         return BELFRY_ERR_NOT_FOUND;
-    ingest_drained(ingest, now_ms);
     enum belfry_err err = read_revision(store, ingest_past(ingest), rev, &segment);
     if (err != BELFRY_OK)
         return err;
@@ -78,8 +79,75 @@ enum belfry_err key_witness_find(struct key_witness *witness, struct store *stor
     bool known = batch != NULL && batch->rev == rev && batch->n_events > 0 && !batch->more;
     err = known ? key_witness_take(witness, batch) : BELFRY_ERR_NOT_FOUND;
     segment_unref(segment);
-    witness->at = at;
     return err;
+}
+
+struct newest_walk {
+    struct key_witness *witness;
+    struct belfry_buf next; /* where the next page begins */
+    int64_t mod_rev;        /* of the newest row so far; 0: none */
+    enum belfry_err err;
+};
+
+static enum belfry_err newest_row(struct newest_walk *walk, struct belfry_bytes key, struct belfry_bytes raw)
+{
+    struct key_witness *witness = walk->witness;
+    struct belfry_wire_kv kv;
+    enum belfry_err err = belfry_scan_kv(raw, &kv);
+    belfry_buf_clear(&walk->next);
+    if (err == BELFRY_OK)
+        err = belfry_buf_append(&walk->next, key.data, key.len);
+    if (err == BELFRY_OK)
+        err = belfry_buf_append(&walk->next, "", 1);
+    if (err != BELFRY_OK || kv.mod_rev <= walk->mod_rev)
+        return err;
+    walk->mod_rev = kv.mod_rev;
+    belfry_buf_clear(&witness->key);
+    belfry_buf_clear(&witness->kv);
+    err = belfry_buf_append(&witness->key, key.data, key.len);
+    return err != BELFRY_OK ? err : belfry_buf_append(&witness->kv, raw.data, raw.len);
+}
+
+static bool on_newest_row(struct belfry_bytes key, struct belfry_bytes raw, void *user)
+{
+    struct newest_walk *walk = user;
+    walk->err = newest_row(walk, key, raw);
+    return walk->err == BELFRY_OK;
+}
+
+/* Takes the newest row of the state. */
+static enum belfry_err find_row(struct key_witness *witness, struct store *store, const struct ingest *ingest)
+{
+    struct newest_walk walk = {.witness = witness};
+    struct store_page page = {.more = true};
+    int64_t overlap = ingest_overlap(ingest);
+    if (ingest_committed(ingest) < overlap)
+        return BELFRY_ERR_AGAIN; /* a store in trouble lacks the newest */
+    witness->deleted = false;
+    while (page.more && walk.err == BELFRY_OK) {
+        struct store_read read = {.key = belfry_buf_bytes(&walk.next), .max_rows = WALK_ROWS, .max_bytes = WALK_BYTES};
+        enum belfry_err err = store->api->range(store, &read, on_newest_row, &walk, &page);
+        walk.err = walk.err == BELFRY_OK ? err : walk.err;
+    }
+    belfry_buf_fini(&walk.next);
+    if (walk.err == BELFRY_OK && walk.mod_rev == 0)
+        return BELFRY_ERR_NOT_FOUND;
+    witness->row_past = walk.err == BELFRY_OK ? ingest_past(ingest) : 0;
+    witness->row_overlap = overlap;
+    return walk.err;
+}
+
+enum belfry_err key_witness_find(struct key_witness *witness, struct store *store, struct ingest *ingest, int64_t at,
+                                 uint64_t now_ms)
+{
+    ingest_drained(ingest, now_ms);
+    witness->at = at;
+    if (witness->row_past != 0 && witness->row_past == ingest_past(ingest) &&
+        witness->row_overlap == ingest_overlap(ingest))
+        return BELFRY_OK;
+    witness->row_past = 0; /* the event is taken into the same place */
+    enum belfry_err err = find_event(witness, store, ingest, ingest_overlap(ingest));
+    return err != BELFRY_ERR_NOT_FOUND ? err : find_row(witness, store, ingest);
 }
 
 enum key_verdict key_witness_judge(const struct key_witness *witness, struct belfry_bytes response, int64_t head)

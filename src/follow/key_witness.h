@@ -1,12 +1,17 @@
 /* src/follow/key_witness.h
  *
- * key_witness: is upstream's past still ours, when upstream has compacted the overlap away? What can still be compared
- * is one key of our newest revision with events, read as it was at the compaction: it must be as we left it.
+ * key_witness: is upstream's past still ours, when there is no overlap, or upstream has compacted it away? What can
+ * still be compared is one key of our newest revision with events, read as it was at the compaction: it must be as we
+ * left it.
  *
  * If the compaction is at our head or before it, nothing can have changed that key since. If it is at the revision
- * after our head, the key may have been changed just there, and then it proves nothing. A replica without events, one
- * whose last event was a delete, and one whose last revision is so large that it is read in slices, prove nothing,
- * either: what comes later in that revision may change the key again.
+ * after our head, the key may have been changed just there, and then it proves nothing. A last event that was a delete,
+ * and a last revision that is so large that it is read in slices, prove nothing, either: what comes later in that
+ * revision may change the key again.
+ *
+ * Where there is no event to take a key from (a replica opened on a listing, a part of the store that sees none for
+ * days), the witness is the newest row of the state. That shows less: not what was deleted since, and not what another
+ * past has written elsewhere. The state is walked through for it, once until the next event.
  *
  * Thread: owner (ingest's). Pure, given a store.
  */
@@ -24,6 +29,8 @@ struct key_witness {
     struct belfry_buf key, kv; /* kv: as on the wire */
     bool deleted;              /* our last revision deleted the key */
     int64_t at;                /* the revision at which upstream is to read it */
+    uint64_t row_past;         /* the newest row was looked for in the state of this past, not 0, */
+    int64_t row_overlap;       /* when this was ingest_overlap(): it is the same until that changes */
 };
 
 enum key_verdict {
@@ -34,9 +41,9 @@ enum key_verdict {
 
 void key_witness_fini(struct key_witness *witness);
 
-/* Takes a key of the newest revision that ingest holds events of, to be read at `at`. Commits what ingest has, because
- * a store reads only that. Errors: BELFRY_ERR_NOT_FOUND (there is nothing to compare with); others (memory, the disk)
- * pass: try again. */
+/* Takes a key of the newest revision that ingest holds events of, or the newest row (above), to be read at `at`.
+ * Commits what ingest has, because a store reads only that. Errors: BELFRY_ERR_NOT_FOUND (there is nothing to compare
+ * with); others (memory, the disk) pass: try again. */
 BELFRY_NODISCARD enum belfry_err key_witness_find(struct key_witness *witness, struct store *store,
                                                   struct ingest *ingest, int64_t at, uint64_t now_ms);
 

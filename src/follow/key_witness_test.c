@@ -163,6 +163,77 @@ static void key_that_was_changed_at_the_compaction_proves_nothing(void **state)
     past_destroy(other);
 }
 
+/* A replica of a part of the store, opened on the state of a listing of `past`. */
+static void list_part(struct rig *rig)
+{
+    struct ingest_opts opts = {.store = rig->store, .evlog = rig->evlog, .trim_rows = 16};
+    struct belfry_wire_header header = past_header(rig->past, rig->past->head);
+    ingest_destroy(rig->ingest);
+    assert_int_equal(ingest_create(&opts, &rig->ingest), BELFRY_OK);
+    assert_int_equal(rig->store->api->fresh(rig->store), BELFRY_OK);
+    for (int key = 0; key < PAST_KEYS; key++) {
+        uint8_t raw[128];
+        struct belfry_wire_kv kv;
+        if (rig->past->now[key].version == 0)
+            continue;
+        size_t len = past_encode_kv(key, &rig->past->now[key], raw);
+        assert_int_equal(belfry_scan_kv(belfry_bytes_of((char *)raw, len), &kv), BELFRY_OK);
+        assert_int_equal(rig->store->api->put(rig->store, &kv), BELFRY_OK);
+    }
+    assert_int_equal(ingest_adopt(rig->ingest, rig->past->head, &header, EVLOG_CUT_START, 0), BELFRY_OK);
+    assert_int_equal(ingest_overlap(rig->ingest), 0);
+}
+
+static void part_without_events_has_its_newest_row(void **state)
+{
+    struct rig *rig = *state;
+    list_part(rig);
+    assert_int_equal(find(rig, 1), BELFRY_ERR_NOT_FOUND); /* and no row */
+    past_fill(rig->past, 10, "a");
+    past_put(rig->past, 3, "b"); /* 11, and not the last key */
+    list_part(rig);
+    struct past *other = past_fork(rig->past, 10);
+    past_put(other, 4, "b");
+    for (int i = 0; i < 2; i++) { /* the second time it is known */
+        assert_int_equal(find(rig, 11), BELFRY_OK);
+        assert_int_equal(rig->witness.at, 11);
+        assert_int_equal(judge(rig, rig->past), KEY_SAME);
+        assert_int_equal(judge(rig, other), KEY_OTHER);
+    }
+    past_put(rig->past, 5, "c");
+    past_put(other, 5, "x");
+    take_all(rig); /* an event says more */
+    assert_int_equal(find(rig, 12), BELFRY_OK);
+    assert_int_equal(judge(rig, rig->past), KEY_SAME);
+    assert_int_equal(judge(rig, other), KEY_OTHER);
+    char name[16];
+    size_t len = past_key(5, name);
+    assert_true(belfry_bytes_equal(belfry_buf_bytes(&rig->witness.key), belfry_bytes_of(name, len)));
+    past_put(rig->past, 6, "d");
+    list_part(rig); /* another past begins: the row is another */
+    assert_int_equal(find(rig, 13), BELFRY_OK);
+    assert_int_equal(judge(rig, rig->past), KEY_SAME);
+    past_destroy(other);
+}
+
+static void refused_memory_of_the_newest_row_is_an_error(void **state)
+{
+    struct rig *rig = *state;
+    past_fill(rig->past, 10, "a");
+    list_part(rig);
+    enum belfry_err err;
+    size_t n = 0;
+    do {
+        key_witness_fini(&rig->witness);
+        rig->witness = (struct key_witness){0};
+        refuse_begin(n++);
+        err = find(rig, 10);
+    } while (refuse_end() && err == BELFRY_ERR_NOMEM);
+    assert_int_equal(err, BELFRY_OK);
+    assert_true(n > 2);
+    assert_int_equal(judge(rig, rig->past), KEY_SAME);
+}
+
 static void refused_memory_is_an_error(void **state)
 {
     struct rig *rig = *state;
@@ -192,6 +263,8 @@ int main(void)
         T(put_is_preferred_and_a_delete_proves_little),
         T(put_that_its_own_revision_deletes_is_not_taken),
         T(key_that_was_changed_at_the_compaction_proves_nothing),
+        T(part_without_events_has_its_newest_row),
+        T(refused_memory_of_the_newest_row_is_an_error),
         T(refused_memory_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

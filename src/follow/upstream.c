@@ -51,10 +51,11 @@ struct upstream {
     struct replay replay;
     int64_t next_window; /* REPLAYING: the first revision that is in no lane */
     uint64_t resume_at; /* ingest or the heap refused something: it is not tried again before; 0: nothing was refused */
-    /* JOINING after a compaction of the overlap */
+    /* JOINING after a compaction of the overlap, or of a part of the store without one */
     struct key_witness witness;
     struct question witness_read;
-    bool vouching; /* while the witness is judged, nothing of the live watch is taken */
+    bool vouching;     /* while the witness is judged, nothing of the live watch is taken */
+    bool witness_owed; /* vouching, but the witness could not be found (memory, the disk): join again */
     /* LISTING */
     struct listing listing;
     struct question pages;
@@ -231,7 +232,7 @@ static void upstream_join_at(struct upstream *up, int64_t from, uint64_t at)
     replay_close_all(&up->replay);
     question_forget(&up->pages);
     question_forget(&up->witness_read);
-    up->vouching = false;
+    up->vouching = up->witness_owed = false;
     up->known = 0;
     replay_open(&up->replay, 0, from, REPLAY_NO_END, at);
     if (from == ingest_overlap(up->ingest))
@@ -240,12 +241,19 @@ static void upstream_join_at(struct upstream *up, int64_t from, uint64_t at)
     question_ask(&up->read, at);
 }
 
-/* Opens the live watch at time `at`, from a revision at which upstream can be compared with us. */
+/* Opens the live watch at time `at`, from a revision at which upstream can be compared with us. If the head has no
+ * known events, the state is compared instead: with the events that upstream has there, which may be deletes, or in a
+ * part of the store none; and by a witness, if there is a key. */
 static void upstream_join(struct upstream *up, uint64_t at)
 {
-    int64_t common = ingest_overlap(up->ingest);
-    upstream_join_at(up, common != 0 ? common : ingest_head(up->ingest),
-                     at); /* if the head has no known events, the state is compared instead */
+    int64_t common = ingest_overlap(up->ingest), head = ingest_head(up->ingest);
+    upstream_join_at(up, common != 0 ? common : head, at);
+    struct digest known;
+    if (ingest_overlap_digest(up->ingest, &known))
+        return;
+    enum belfry_err err = key_witness_find(&up->witness, up->store, up->ingest, head, up->now);
+    up->vouching = err != BELFRY_ERR_NOT_FOUND;
+    up->witness_owed = err != BELFRY_OK && up->vouching;
 }
 
 /* The same if the overlap is compacted away: from the compact revision, or from the revision after our head. */
@@ -282,6 +290,38 @@ static void upstream_start(struct upstream *up)
         upstream_join(up, up->now);
     else
         upstream_relist(up, EVLOG_CUT_START, 0, "the replica is empty");
+}
+
+/* ---- replaying ---- */
+
+/* Opens windows up to the highest revision that upstream has shown, and the live watch after the last window. */
+static void upstream_open_windows(struct upstream *up)
+{
+    while (up->state == UPSTREAM_REPLAYING && up->replay.lanes[0].state == LANE_IDLE) {
+        unsigned slot = 0;
+        if (up->next_window + up->window <= up->known) {
+            slot = replay_free_slot(&up->replay);
+            if (slot == 0)
+                return;
+            up->stats.windows++;
+        }
+        int64_t end = slot == 0 ? REPLAY_NO_END : up->next_window + up->window;
+        replay_open(&up->replay, slot, up->next_window - 1, end, up->now);
+        up->next_window = end;
+    }
+}
+
+/* Far behind: windows instead of the live watch. */
+static void upstream_replay(struct upstream *up)
+{
+    struct lane *live = &up->replay.lanes[0];
+    int64_t from = ingest_head(up->ingest) + 1, first = live->start;
+    upstream_move(up, UPSTREAM_REPLAYING);
+    replay_close(&up->replay, live);
+    up->next_window = from + up->window;
+    replay_open(&up->replay, 1, first, up->next_window, up->now);
+    up->stats.windows++;
+    upstream_open_windows(up);
 }
 
 /* ---- a witness, where the overlap is compacted ---- */
@@ -324,12 +364,15 @@ static void upstream_hear_witness(struct upstream *up, struct belfry_bytes respo
     if (up->state != UPSTREAM_JOINING)
         return;
     switch (key_witness_judge(&up->witness, response, ingest_head(up->ingest))) {
-    case KEY_SAME:
+    case KEY_SAME: /* of the whole store, our head is still to come, and is compared, too */
         up->vouching = false;
-        upstream_joined(up, &up->replay.lanes[0]);
+        if (!upstream_expects_overlap(up, &up->replay.lanes[0]))
+            upstream_joined(up, &up->replay.lanes[0]);
+        else if (up->known - ingest_head(up->ingest) >= up->far)
+            upstream_replay(up);
         break;
     case KEY_OTHER:
-        upstream_relist(up, EVLOG_CUT_REWRITTEN, 0, "a key of our last revision is another there");
+        upstream_relist(up, EVLOG_CUT_REWRITTEN, 0, "a key that we have is another there");
         break;
     case KEY_UNKNOWN:
         upstream_join_unproven(up, up->witness.at, up->now);
@@ -344,42 +387,10 @@ static void upstream_witness_failed(struct upstream *up, enum belfry_err err)
         upstream_join_unproven(up, up->witness.at, up->now); /* a read does not return the compact revision */
     else if (err == BELFRY_ERR_COMPACTED) /* above what the watch reported; a tier may repeat an old compaction */
         upstream_join_behind(up, ingest_head(up->ingest) + 1, upstream_retry_at(up));
-    else if (err == BELFRY_ERR_FUTURE)
+    else if (err == BELFRY_ERR_FUTURE && up->witness.at > ingest_head(up->ingest))
         upstream_join(up, upstream_retry_at(up)); /* upstream was set back since the watch ended */
-    else
+    else /* also if upstream is below our head: the revision that is read meanwhile judges that */
         question_ask(&up->witness_read, upstream_retry_at(up));
-}
-
-/* ---- replaying ---- */
-
-/* Opens windows up to the highest revision that upstream has shown, and the live watch after the last window. */
-static void upstream_open_windows(struct upstream *up)
-{
-    while (up->state == UPSTREAM_REPLAYING && up->replay.lanes[0].state == LANE_IDLE) {
-        unsigned slot = 0;
-        if (up->next_window + up->window <= up->known) {
-            slot = replay_free_slot(&up->replay);
-            if (slot == 0)
-                return;
-            up->stats.windows++;
-        }
-        int64_t end = slot == 0 ? REPLAY_NO_END : up->next_window + up->window;
-        replay_open(&up->replay, slot, up->next_window - 1, end, up->now);
-        up->next_window = end;
-    }
-}
-
-/* Far behind: windows instead of the live watch. */
-static void upstream_replay(struct upstream *up)
-{
-    struct lane *live = &up->replay.lanes[0];
-    int64_t from = ingest_head(up->ingest) + 1, first = live->start;
-    upstream_move(up, UPSTREAM_REPLAYING);
-    replay_close(&up->replay, live);
-    up->next_window = from + up->window;
-    replay_open(&up->replay, 1, first, up->next_window, up->now);
-    up->stats.windows++;
-    upstream_open_windows(up);
 }
 
 /* ---- what the lanes give to ingest ---- */
@@ -801,7 +812,9 @@ void upstream_on_created(struct upstream *up, unsigned slot, const struct belfry
         return;
     upstream_note_known(up, header->revision);
     upstream_suspect(up, header);
-    if (up->vouching)
+    if (up->vouching && up->witness_owed)
+        upstream_join(up, upstream_retry_at(up));
+    else if (up->vouching)
         question_ask(&up->witness_read, up->now);
     else if (up->state == UPSTREAM_REPLAYING)
         upstream_open_windows(up);

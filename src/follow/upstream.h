@@ -17,7 +17,8 @@
  * (a replica opened on the state of a listing) R is the head, and what arrives must have left the state that we have.
  * If R is compacted, the watch starts after our head, and nothing of it is taken before a key of R, read after the
  * watch was created, is found as we left it (key_witness.h); without such a key, only a linearizable read can be
- * asked.
+ * asked. Without events of ours, too, nothing is taken before a witness is heard: in a part of the store nothing need
+ * arrive at the head, and what arrives may be a delete, which says little about the state.
  *
  * A resume is a join. The owner's client creates a broken watch again by itself, after the last revision and so
  * without an overlap. So a second created answer closes the watch and joins again at R: one round trip and one
@@ -26,7 +27,8 @@
  *
  * REPLAYING: up to UPSTREAM_WINDOWS watches of UPSTREAM_WINDOW revisions each, 64 MiB together, merged in order; the
  * live watch is the last of them, without an end. A window is complete only by its last event or one above it, or a
- * progress at or above its end. Each overlaps the one before by a revision (replay.h).
+ * progress at or above its end. Each overlaps the one before by a revision (replay.h). In a part of the store that is
+ * quiet, progress of the live watch ends it, too, once what upstream has shown was found to be ours.
  *
  * Being behind is lag: a header below what we have asks for a linearizable read (a judgement). Only a judgement below
  * ours, another cluster id, or a breach means that the past was rewritten. While REPLAYING, a header below what

@@ -468,6 +468,8 @@ static void listing_opened_anew_is_compared_by_its_state(void **state)
         assert_int_equal(r->watches[0].from, 10);
         created(r, 0);
         assert_int_equal(upstream_state(r->up), UPSTREAM_JOINING);
+        assert_true(answer_page(r)); /* the newest row */
+        assert_int_equal(upstream_state(r->up), rewritten ? UPSTREAM_LISTING : UPSTREAM_JOINING);
         deliver(r, 0);
         assert_int_equal(upstream_state(r->up), rewritten ? UPSTREAM_LISTING : UPSTREAM_LIVE);
         settle(r);
@@ -484,6 +486,7 @@ static void listing_whose_head_upstream_passes_over_was_rewritten(void **state)
     past_fill(r->past, 12, "b");
     obey(r);
     created(r, 0);
+    assert_true(answer_page(r));
     r->watches[0].next = 11;
     deliver(r, 0);
     assert_int_equal(upstream_state(r->up), UPSTREAM_LISTING);
@@ -886,6 +889,108 @@ static void progress_that_no_witness_vouched_for_is_not_taken(void **state)
     assert_int_equal(r->watches[0].from, 10); /* as after any break */
 }
 
+/* A scoped tier that was restarted: nothing was written since its listing at 10, so it has no event to compare. */
+static void scoped_without_events(struct rig *r)
+{
+    rig_close(r);
+    r->scoped = true;
+    rig_open(r);
+    past_fill(r->past, 10, "a");
+    settle(r);
+    restart(r);
+    assert_int_equal(ingest_overlap(r->ingest), 0);
+    assert_int_equal(ingest_head(r->ingest), 10);
+}
+
+static void scope_without_events_is_live_when_its_newest_row_is_found(void **state)
+{
+    struct rig *r = *state;
+    scoped_without_events(r);
+    past_fill(r->past, 12, "b");
+    obey(r);
+    created(r, 0);
+    assert_true(answer_read(r));
+    assert_int_equal(upstream_state(r->up), UPSTREAM_JOINING);
+    assert_true(answer_page(r));
+    assert_int_equal(upstream_state(r->up), UPSTREAM_LIVE);
+    settle(r);
+    assert_follows(r);
+    assert_int_equal(stats(r).listings, 0);
+}
+
+/* Restored from a backup, and written beyond our head: no revision of it is the head that we know. */
+static void scope_without_events_finds_a_rewritten_past_by_its_newest_row(void **state)
+{
+    struct rig *r = *state;
+    scoped_without_events(r);
+    rewrite(r, 8, 14);
+    obey(r);
+    created(r, 0);
+    r->watches[0].next = 12; /* as if 9 to 11 were of other keys than the scope's */
+    assert_true(answer_read(r));
+    assert_true(answer_page(r));
+    assert_int_equal(upstream_state(r->up), UPSTREAM_LISTING);
+    settle(r);
+    assert_follows(r);
+    assert_int_equal(cut_of(r).why, EVLOG_CUT_REWRITTEN);
+}
+
+/* Of the whole store, the event at the head is compared with the state. That of another past may be the delete of a key
+ * that we do not have: it left the state that we have, as far as it says. */
+static void head_that_is_a_delete_elsewhere_is_found_by_the_newest_row(void **state)
+{
+    struct rig *r = *state;
+    past_fill(r->past, 10, "a");
+    settle(r);
+    restart(r);
+    struct digest known;
+    assert_false(ingest_overlap_digest(r->ingest, &known));
+    rewrite(r, 8, 8);
+    assert_int_equal(past_put(r->past, PAST_KEYS - 1, "b"), 9);
+    assert_int_equal(past_delete(r->past, PAST_KEYS - 1), 10);
+    past_fill(r->past, 14, "b");
+    settle(r);
+    assert_follows(r);
+    assert_int_equal(cut_of(r).why, EVLOG_CUT_REWRITTEN);
+}
+
+/* The linearizable read finds that; the witness cannot be read at a revision that is not there. */
+static void scope_without_events_that_was_set_back_is_judged(void **state)
+{
+    struct rig *r = *state;
+    scoped_without_events(r);
+    rewrite(r, 7, 8);
+    obey(r);
+    created(r, 0);
+    assert_true(answer_page(r)); /* the future */
+    assert_int_equal(upstream_state(r->up), UPSTREAM_JOINING);
+    assert_true(answer_read(r));
+    assert_int_equal(upstream_state(r->up), UPSTREAM_LISTING);
+}
+
+static void witness_that_cannot_be_found_now_is_looked_for_again(void **state)
+{
+    struct rig *r = *state;
+    size_t n = 0;
+    bool refused;
+    do {
+        rig_renew(r);
+        scoped_without_events(r);
+        refuse_begin(n++);
+        obey(r);
+        refused = refuse_end();
+        pass(r, 1000);
+        settle(r);
+        for (int i = 0; i < 10 && upstream_state(r->up) != UPSTREAM_LIVE; i++) {
+            pass(r, 1000);
+            settle(r);
+        }
+        assert_int_equal(upstream_state(r->up), UPSTREAM_LIVE);
+        assert_int_equal(stats(r).listings, 0);
+    } while (refused);
+    assert_true(n > 2);
+}
+
 /* ---- lag ---- */
 
 static void member_behind_us_is_lag_if_a_linearizable_read_says_more(void **state)
@@ -1027,6 +1132,7 @@ static void far_behind_goes_by_windows_merged_in_order(void **state)
             past_random(r->past, &rng);
         obey(r);
         created(r, 0);
+        assert_true(answer_page(r));
         assert_int_equal(upstream_state(r->up), UPSTREAM_REPLAYING);
         for (int i = 0; i < 200000 && upstream_state(r->up) != UPSTREAM_LIVE; i++) {
             unsigned slot = (unsigned)belfry_rng_below(&rng, SLOTS);
@@ -2032,6 +2138,11 @@ int main(void)
         T(an_answer_to_a_question_of_another_past_says_nothing),
         T(an_answer_below_the_head_that_was_ours_begins_a_listing),
         T(progress_that_no_witness_vouched_for_is_not_taken),
+        T(scope_without_events_is_live_when_its_newest_row_is_found),
+        T(scope_without_events_finds_a_rewritten_past_by_its_newest_row),
+        T(head_that_is_a_delete_elsewhere_is_found_by_the_newest_row),
+        T(scope_without_events_that_was_set_back_is_judged),
+        T(witness_that_cannot_be_found_now_is_looked_for_again),
         T(tier_that_says_compacted_of_what_is_above_it_was_rewritten),
         T(member_behind_us_is_lag_if_a_linearizable_read_says_more),
         T(linearizable_revision_below_ours_means_a_rewritten_past),
