@@ -299,6 +299,27 @@ def test_a_part_of_the_keys(cluster, tmp_path):
     agrees(followd.stop(), cluster, b"/a/")
 
 
+def test_a_restored_backup_is_found_in_a_part_that_has_seen_no_change(cluster, tmp_path):
+    cluster.put("/a/1", "in")
+    snapshot = tmp_path / "snapshot.db"
+    cluster.ctl("snapshot", "save", str(snapshot))
+    last = cluster.put("/a/2", "in")
+    followd = Followd(cluster.endpoints, tmp_path / "replica", "--scope", "/a/")
+    followd.wait_live(last)
+    followd.stop()
+    last = cluster.put("/b/1", "out")
+    followd = Followd(cluster.endpoints, tmp_path / "replica", "--scope", "/a/")
+    assert followd.wait_live(last)["lists"] == "0"
+    followd.stop()
+    restore(cluster, snapshot)
+    cluster.members[0].start()
+    for _ in range(5):
+        last = cluster.put("/b/1", "another past, beyond our revision")
+    followd = Followd(cluster.endpoints, tmp_path / "replica", "--scope", "/a/")
+    assert followd.wait_live(last)["lists"] == "1"
+    agrees(followd.stop(), cluster, b"/a/")
+
+
 def test_an_old_etcd_is_followed_whole_and_refused_in_part(make_cluster, old_etcd, tmp_path):
     cluster = make_cluster(1, binary=old_etcd)
     last = cluster.put("/a/1", "one")
