@@ -5,12 +5,12 @@
  */
 #include "json/manifest.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include <yaml.h>
 
 #include "json/json_alc.h"
-#include "json/scalar.h"
 
 #define DIRECTIVES_MAX 16 /* manifests have none; YAML defines two */
 
@@ -54,6 +54,152 @@ static enum belfry_err read_json(struct belfry_bytes text, yyjson_doc **out)
         return why.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION ? BELFRY_ERR_NOMEM : BELFRY_ERR_INVALID;
     *out = doc;
     return BELFRY_OK;
+}
+
+/* ---- plain scalars: YAML 1.2.2, section 10.3.2 ---- */
+
+#define DIGITS_MAX 64 /* of a converted number */
+
+/* A number is written to JSON with its spelling, or by its value if JSON has no such form (0x1F, +1, 007, .5). Numbers
+ * without a value in JSON (.inf, .nan, an 0x of more than 63 bits) are text. */
+enum scalar_type { SCALAR_TEXT, SCALAR_NULL, SCALAR_TRUE, SCALAR_FALSE, SCALAR_JSON_NUMBER, SCALAR_INT, SCALAR_REAL };
+
+struct scalar {
+    enum scalar_type type;
+    int64_t integer; /* of an INT */
+    double real;     /* of a REAL */
+};
+
+static bool is_one_of(struct belfry_bytes text, const char *const *words)
+{
+    for (; *words != NULL; words++) {
+        if (belfry_bytes_equal(text, belfry_bytes_str(*words)))
+            return true;
+    }
+    return false;
+}
+
+static bool is_digit(struct belfry_bytes text, size_t at)
+{
+    return at < text.len && text.data[at] >= '0' && text.data[at] <= '9';
+}
+
+static size_t skip_digits(struct belfry_bytes text, size_t at)
+{
+    while (is_digit(text, at))
+        at++;
+    return at;
+}
+
+static bool is_at(struct belfry_bytes text, size_t at, char a, char b)
+{
+    return at < text.len && (text.data[at] == a || text.data[at] == b);
+}
+
+/* "0x1F", "0o17" */
+static bool scalar_based(struct belfry_bytes text, struct scalar *out)
+{
+    char digits[DIGITS_MAX], *end;
+    if (text.len < 3 || text.len >= sizeof(digits) || text.data[0] != '0' || !is_at(text, 1, 'x', 'o'))
+        return false;
+    int base = text.data[1] == 'x' ? 16 : 8;
+    for (size_t i = 2; i < text.len; i++) { /* strtoull takes signs and blanks */
+        if (strchr("0123456789abcdefABCDEF", text.data[i]) == NULL || text.data[i] == '\0')
+            return false;
+    }
+    memcpy(digits, text.data + 2, text.len - 2);
+    digits[text.len - 2] = '\0';
+    unsigned long long value = strtoull(digits, &end, base);
+    *out = (struct scalar){.type = SCALAR_INT, .integer = (int64_t)value};
+    return *end == '\0' && value <= INT64_MAX;
+}
+
+/* Where the parts of a decimal are: [sign] whole [. fraction] [e exponent]. */
+struct decimal {
+    size_t sign, n_whole, n_fraction, n_exponent;
+    bool point, exponent;
+};
+
+static bool split_decimal(struct belfry_bytes text, struct decimal *out)
+{
+    *out = (struct decimal){.sign = is_at(text, 0, '+', '-')};
+    size_t at = skip_digits(text, out->sign);
+    out->n_whole = at - out->sign;
+    out->point = is_at(text, at, '.', '.');
+    if (out->point) {
+        size_t end = skip_digits(text, at + 1);
+        out->n_fraction = end - at - 1;
+        at = end;
+    }
+    if (out->n_whole + out->n_fraction == 0)
+        return false;
+    out->exponent = is_at(text, at, 'e', 'E');
+    if (out->exponent) {
+        size_t begin = at + 1 + is_at(text, at + 1, '+', '-');
+        at = skip_digits(text, begin);
+        out->n_exponent = at - begin;
+    }
+    return at == text.len && (!out->exponent || out->n_exponent > 0);
+}
+
+static bool scalar_decimal(struct belfry_bytes text, struct scalar *out)
+{
+    struct decimal parts;
+    char digits[DIGITS_MAX];
+    if (!split_decimal(text, &parts))
+        return false;
+    bool plus = text.data[0] == '+', zeros = parts.n_whole > 1 && text.data[parts.sign] == '0';
+    *out = (struct scalar){.type = SCALAR_JSON_NUMBER};
+    if (!plus && !zeros && parts.n_whole > 0 && (!parts.point || parts.n_fraction > 0))
+        return true;
+    if (text.len >= sizeof(digits))
+        return false;
+    memcpy(digits, text.data, text.len);
+    digits[text.len] = '\0';
+    out->real = strtod(digits, NULL);
+    out->type = SCALAR_REAL;
+    if (!parts.point && !parts.exponent && parts.n_whole <= 18) {
+        out->type = SCALAR_INT;
+        out->integer = strtoll(digits, NULL, 10);
+    }
+    return isfinite(out->real);
+}
+
+static struct scalar scalar_read(struct belfry_bytes text)
+{
+    static const char *const nulls[] = {"", "~", "null", "Null", "NULL", NULL};
+    static const char *const trues[] = {"true", "True", "TRUE", NULL};
+    static const char *const falses[] = {"false", "False", "FALSE", NULL};
+    struct scalar number;
+    if (is_one_of(text, nulls))
+        return (struct scalar){.type = SCALAR_NULL};
+    if (is_one_of(text, trues))
+        return (struct scalar){.type = SCALAR_TRUE};
+    if (is_one_of(text, falses))
+        return (struct scalar){.type = SCALAR_FALSE};
+    return scalar_based(text, &number) || scalar_decimal(text, &number) ? number : (struct scalar){.type = SCALAR_TEXT};
+}
+
+static yyjson_mut_val *scalar_value(yyjson_mut_doc *doc, struct belfry_bytes text)
+{
+    struct scalar scalar = scalar_read(text);
+    switch (scalar.type) {
+    case SCALAR_TEXT:
+        return yyjson_mut_strncpy(doc, text.data, text.len);
+    case SCALAR_NULL:
+        return yyjson_mut_null(doc);
+    case SCALAR_TRUE:
+        return yyjson_mut_true(doc);
+    case SCALAR_FALSE:
+        return yyjson_mut_false(doc);
+    case SCALAR_JSON_NUMBER:
+        return yyjson_mut_rawncpy(doc, text.data, text.len);
+    case SCALAR_INT:
+        return yyjson_mut_sint(doc, scalar.integer);
+    case SCALAR_REAL:
+        return yyjson_mut_real(doc, scalar.real);
+    }
+    return NULL;
 }
 
 /* ---- YAML ---- */
@@ -159,38 +305,6 @@ static enum belfry_err check_tag(const struct builder *b, const yaml_event_t *ev
                                  (const char *)tag);
 }
 
-static yyjson_mut_val *number_value(yyjson_mut_doc *doc, struct belfry_bytes text,
-                                    const struct belfry_kube_scalar *scalar)
-{
-    switch (scalar->form) {
-    case KUBE_NUMBER_JSON:
-        return yyjson_mut_rawncpy(doc, text.data, text.len);
-    case KUBE_NUMBER_INT:
-        return yyjson_mut_sint(doc, scalar->integer);
-    case KUBE_NUMBER_REAL:
-        return yyjson_mut_real(doc, scalar->real);
-    }
-    return NULL;
-}
-
-static yyjson_mut_val *plain_value(yyjson_mut_doc *doc, struct belfry_bytes text)
-{
-    struct belfry_kube_scalar scalar;
-    switch (belfry_kube_scalar_read(text, &scalar)) {
-    case KUBE_SCALAR_TEXT:
-        return yyjson_mut_strncpy(doc, text.data, text.len);
-    case KUBE_SCALAR_NULL:
-        return yyjson_mut_null(doc);
-    case KUBE_SCALAR_TRUE:
-        return yyjson_mut_true(doc);
-    case KUBE_SCALAR_FALSE:
-        return yyjson_mut_false(doc);
-    case KUBE_SCALAR_NUMBER:
-        return number_value(doc, text, &scalar);
-    }
-    return NULL;
-}
-
 static enum belfry_err take_scalar(struct builder *b, const yaml_event_t *event)
 {
     struct belfry_bytes text = belfry_bytes_of(event->data.scalar.value, event->data.scalar.length);
@@ -200,7 +314,7 @@ static enum belfry_err take_scalar(struct builder *b, const yaml_event_t *event)
     bool plain = event->data.scalar.plain_implicit != 0 && event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
     if (!plain || key_is_due(b)) /* JSON keys are strings, even 1, on and ~ */
         return place_value(b, yyjson_mut_strncpy(b->doc, text.data, text.len));
-    return place_value(b, plain_value(b->doc, text));
+    return place_value(b, scalar_value(b->doc, text));
 }
 
 static enum belfry_err open_container(struct builder *b, const yaml_event_t *event, yyjson_mut_val *container)
