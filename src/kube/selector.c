@@ -4,8 +4,6 @@
  *     requirement = KEY / "!" KEY / KEY ("=" / "==" / "!=" / ">" / "<") [VALUE] / KEY ("in" / "notin") set
  *     set         = "(" [VALUE] *("," [VALUE]) ")"
  *
- * "in" and "notin" are keywords only after a key.
- *
  * "in" and "notin" are keywords only after a key. A field selector is terms between commas, one equality each; white
  * space is not skipped.
  */
@@ -18,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "kube/name.h"
-#include "kube/quote.h"
 
 /* k=v and k==v become sets of one value, and k!=v a negated set, so there is one way to match and to write them. */
 enum selector_op { SELECTOR_IN, SELECTOR_NOT_IN, SELECTOR_EXISTS, SELECTOR_ABSENT, SELECTOR_GREATER, SELECTOR_LESS };
@@ -55,6 +53,39 @@ struct selector_draft {
     struct kube_selector *selector; /* has room for one term and one value per comma in the texts, up to the bounds */
     struct kube_status *status;
 };
+
+/* ---- quotes ---- */
+
+#define QUOTE_MAX 80 /* two quotes and Kubernetes' longest sentence fit into KUBE_MESSAGE_MAX */
+
+struct quote {
+    char text[QUOTE_MAX]; /* ends in "..." if truncated */
+};
+
+/* A client's bytes in a message for people: truncated, without control characters, always valid UTF-8, because the
+ * message is sent as JSON. */
+static struct quote selector_quote(struct belfry_bytes bytes)
+{
+    static const char cut[] = "...";
+    struct quote quote;
+    size_t len = 0;
+    for (size_t at = 0, n; at < bytes.len; at += n) {
+        uint32_t ignored;
+        size_t known = belfry_utf8_next(bytes.data + at, bytes.len - at, &ignored);
+        n = known == 0 ? 1 : known;
+        if (len + n > sizeof(quote.text) - sizeof(cut)) {
+            memcpy(quote.text + len, cut, sizeof(cut));
+            return quote;
+        }
+        memcpy(quote.text + len, bytes.data + at, n);
+        char c = bytes.data[at];
+        if (known == 0 || (unsigned char)c < 0x20 || c == 0x7f)
+            quote.text[len] = '?';
+        len += n;
+    }
+    quote.text[len] = '\0';
+    return quote;
+}
 
 /* ---- drafts ---- */
 
@@ -239,21 +270,21 @@ static bool is_word(const struct reader *reader, const char *word)
 static enum belfry_err refuse_expected(struct reader *reader, const char *what)
 {
     kube_status_set(reader->draft->status, KUBE_BAD_REQUEST, "found '%s', expected: %s",
-                    kube_quote(reader->literal).text, what);
+                    selector_quote(reader->literal).text, what);
     return BELFRY_ERR_INVALID;
 }
 
 static enum belfry_err expected_within(struct reader *reader, const char *what)
 {
     kube_status_set(reader->draft->status, KUBE_BAD_REQUEST, "unable to parse requirement: found '%s', expected: %s",
-                    kube_quote(reader->literal).text, what);
+                    selector_quote(reader->literal).text, what);
     return BELFRY_ERR_INVALID;
 }
 
 static enum belfry_err bad_key(struct reader *reader, struct belfry_bytes key, const char *why)
 {
     kube_status_set(reader->draft->status, KUBE_BAD_REQUEST,
-                    "unable to parse requirement: <nil>: Invalid value: \"%s\": %s", kube_quote(key).text, why);
+                    "unable to parse requirement: <nil>: Invalid value: \"%s\": %s", selector_quote(key).text, why);
     return BELFRY_ERR_INVALID;
 }
 
@@ -262,7 +293,7 @@ static enum belfry_err bad_value(struct reader *reader, const struct selector_te
 {
     kube_status_set(reader->draft->status, KUBE_BAD_REQUEST,
                     "unable to parse requirement: values[%zu][%s]: Invalid value: \"%s\": %s", term->n_values,
-                    kube_quote(term->key).text, kube_quote(value).text, why);
+                    selector_quote(term->key).text, selector_quote(value).text, why);
     return BELFRY_ERR_INVALID;
 }
 
@@ -456,7 +487,7 @@ static enum belfry_err unescape(struct selector_draft *draft, char *value, size_
         if (value[i] == '\\' && (++i == *len || memchr("\\,=", value[i], 3) == NULL)) {
             size_t shown = i == *len ? 1 : 2;
             kube_status_set(draft->status, KUBE_BAD_REQUEST, "invalid field selector: invalid escape sequence: %s",
-                            kube_quote(belfry_bytes_of(value + i - 1, shown)).text);
+                            selector_quote(belfry_bytes_of(value + i - 1, shown)).text);
             return BELFRY_ERR_INVALID;
         }
         value[n++] = value[i];
@@ -482,7 +513,7 @@ static enum belfry_err refuse_field(struct selector_draft *draft, struct belfry_
     for (size_t i = 0; i < version->n_fields; i++)
         list_name(list, sizeof(list), version->fields[i].name);
     kube_status_set(draft->status, KUBE_BAD_REQUEST, "field label not supported: %s (supported: %s)",
-                    kube_quote(name).text, list);
+                    selector_quote(name).text, list);
     return BELFRY_ERR_INVALID;
 }
 
@@ -508,7 +539,7 @@ static enum belfry_err read_term(struct selector_draft *draft, char *text, size_
     struct selector_term *term;
     if (!find_operator(text, len, &at, &op_len)) {
         kube_status_set(draft->status, KUBE_BAD_REQUEST, "invalid field selector: can't understand '%s'",
-                        kube_quote(belfry_bytes_of(text, len)).text);
+                        selector_quote(belfry_bytes_of(text, len)).text);
         return BELFRY_ERR_INVALID;
     }
     struct belfry_bytes key = belfry_bytes_of(text, at);

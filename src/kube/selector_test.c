@@ -458,6 +458,65 @@ static void long_field_names_leave_the_message_whole(void **state)
     assert_int_equal(status.message[strlen(status.message) - 1], ')');
 }
 
+/* ---- quotes in messages ---- */
+
+/* The quote of a field's name, which may be any bytes without an operator. */
+static const char *quoted(struct belfry_bytes name)
+{
+    static const char before[] = "field label not supported: ", after[] = " (supported: ";
+    static struct kube_status status;
+    struct kube_selector *selector;
+    char text[512];
+    assert_true(name.len + 2 <= sizeof(text));
+    if (name.len > 0)
+        memcpy(text, name.data, name.len);
+    memcpy(text + name.len, "=x", 2);
+    assert_int_equal(kube_selector_read(belfry_bytes_str(""), belfry_bytes_of(text, name.len + 2), &namespaced,
+                                        &version, &selector, &status),
+                     BELFRY_ERR_INVALID);
+    assert_memory_equal(status.message, before, strlen(before));
+    char *end = strstr(status.message, after);
+    assert_non_null(end);
+    *end = '\0';
+    return status.message + strlen(before);
+}
+
+static void a_quote_has_the_text_of_its_bytes(void **state)
+{
+    (void)state;
+    assert_string_equal(quoted(belfry_bytes_str("")), "");
+    assert_string_equal(quoted(belfry_bytes_str("a b\xC3\xA4")), "a b\xC3\xA4");
+    assert_string_equal(quoted(belfry_bytes_of("a\0\n\x7f\xff\xC3", 6)), "a?????");
+}
+
+#define QUOTE_MAX 80 /* with its last zero */
+
+static void a_long_quote_is_cut_between_characters(void **state)
+{
+    (void)state;
+    for (size_t shift = 0; shift < 3; shift++) {
+        char text[300];
+        memset(text, 'x', shift);
+        for (size_t i = shift; i + 3 <= sizeof(text); i += 3)
+            memcpy(text + i, "\xE2\x82\xAC", 3);
+        const char *quote = quoted(belfry_bytes_of(text, shift + (sizeof(text) - shift) / 3 * 3));
+        size_t len = strlen(quote);
+        assert_true(len < QUOTE_MAX && len > QUOTE_MAX - 7);
+        assert_string_equal(quote + len - 3, "...");
+        assert_true(belfry_utf8_valid(quote, len));
+    }
+}
+
+static void a_quote_that_just_fits_is_whole(void **state)
+{
+    (void)state;
+    char text[QUOTE_MAX];
+    memset(text, 'x', sizeof(text));
+    assert_int_equal(strlen(quoted(belfry_bytes_of(text, QUOTE_MAX - 4))), QUOTE_MAX - 4);
+    assert_null(strstr(quoted(belfry_bytes_of(text, QUOTE_MAX - 4)), "..."));
+    assert_non_null(strstr(quoted(belfry_bytes_of(text, QUOTE_MAX - 3)), "..."));
+}
+
 /* ---- what every match has ---- */
 
 static void assert_name(const char *fields_text, const char *name, bool nothing)
@@ -819,6 +878,9 @@ int main(void)
         cmocka_unit_test(a_type_may_refuse_the_namespace),
         cmocka_unit_test(the_first_unknown_field_is_named),
         cmocka_unit_test(long_field_names_leave_the_message_whole),
+        cmocka_unit_test(a_quote_has_the_text_of_its_bytes),
+        cmocka_unit_test(a_long_quote_is_cut_between_characters),
+        cmocka_unit_test(a_quote_that_just_fits_is_whole),
         cmocka_unit_test(a_name_is_pinned),
         cmocka_unit_test(a_namespace_is_pinned_where_there_are_any),
         cmocka_unit_test(an_equality_is_a_pin),
