@@ -8,10 +8,10 @@
 #include <stdlib.h>
 
 #include "base/hash.h"
-#include "kube/verbatim.h"
 #include "json/document.h"
 #include "json/escape.h"
 #include "json/path.h"
+#include "json/shallow.h"
 
 #define ESCAPE_MAX 6   /* bytes for one escaped byte of a string */
 #define FRAME_MAX  512 /* room for the names, quotes and numbers around a value */
@@ -246,16 +246,37 @@ static bool object_put_made(struct pen *pen, const struct source *source, struct
     return true;
 }
 
+/* The value of the first member of that name: API servers write none twice. */
+static bool find_member(struct belfry_bytes object, const char *name, struct belfry_bytes *value)
+{
+    struct belfry_shallow_member member;
+    if (!belfry_shallow_is_object(object))
+        return false;
+    struct belfry_shallow walk = belfry_shallow_walk(object);
+    while (belfry_shallow_next(&walk, &member)) {
+        if (belfry_bytes_equal(member.name, belfry_bytes_str(name))) {
+            *value = member.value;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The text is searched, not parsed, up to the end of the metadata. If it is not JSON, the result is wrong or false. */
 bool kube_object_lend(struct belfry_bytes value, struct kube_object *out)
 {
-    struct kube_verbatim found;
-    if (!kube_verbatim_read(value, &found))
+    struct belfry_bytes metadata, version;
+    if (!find_member(value, "metadata", &metadata) || !find_member(metadata, "resourceVersion", &version))
         return false;
-    const char *gap = found.version.data, *rest = gap + found.version.len;
-    const char *metadata_end = found.metadata.data + found.metadata.len;
+    if (version.len < 2 || !belfry_shallow_is_string(version))
+        return false;
+    version = belfry_shallow_text(version);
+
+    const char *gap = version.data, *rest = gap + version.len;
+    const char *metadata_end = metadata.data + metadata.len;
     *out = (struct kube_object){.head = belfry_bytes_of(value.data, (size_t)(gap - value.data)),
                                 .tail = belfry_bytes_of(rest, (size_t)(value.data + value.len - rest)),
-                                .metadata_at = (size_t)(found.metadata.data - value.data),
+                                .metadata_at = (size_t)(metadata.data - value.data),
                                 .metadata_bytes = (size_t)(metadata_end - rest)};
     return true;
 }

@@ -1,6 +1,6 @@
-/* src/kube/verbatim_test.c: objects of an API server as they are shown: their own bytes. The texts are those of a
+/* src/kube/verbatim_test.c: objects of an API server (object.h) as render shows them: their own bytes. The texts are those of a
  * kube-apiserver 1.20 (pods) and 1.36 (a custom resource), shortened. */
-#include "kube/verbatim.h"
+#include "kube/object.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -87,15 +87,25 @@ static void assert_written(struct belfry_buf *out, enum belfry_err err, const ch
 
 /* ---- where its version is ---- */
 
+/* The metadata and the version at the places that lend found. */
+static void assert_lent(const char *text, const char *metadata, const char *version)
+{
+    struct kube_object lent;
+    assert_true(kube_object_lend(belfry_bytes_str(text), &lent));
+    assert_ptr_equal(lent.head.data, text);
+    assert_ptr_equal(lent.tail.data + lent.tail.len, text + strlen(text));
+    const char *gap = lent.head.data + lent.head.len, *begin = lent.head.data + lent.metadata_at;
+    const char *end = lent.tail.data + lent.metadata_bytes;
+    assert_true(belfry_bytes_equal(belfry_bytes_of(gap, (size_t)(lent.tail.data - gap)), belfry_bytes_str(version)));
+    if (metadata != NULL)
+        assert_true(belfry_bytes_equal(belfry_bytes_of(begin, (size_t)(end - begin)), belfry_bytes_str(metadata)));
+}
+
 static void the_version_is_the_metadata_s_own(void **state)
 {
     (void)state;
-    struct kube_verbatim found;
-    assert_true(kube_verbatim_read(belfry_bytes_str(WIDGET("216")), &found));
-    assert_true(belfry_bytes_equal(found.metadata, belfry_bytes_str(WIDGET_METADATA("216"))));
-    assert_true(belfry_bytes_equal(found.version, belfry_bytes_str("216")));
-    assert_true(kube_verbatim_read(belfry_bytes_str(POD("207")), &found));
-    assert_true(belfry_bytes_equal(found.version, belfry_bytes_str("207")));
+    assert_lent(WIDGET("216"), WIDGET_METADATA("216"), "216");
+    assert_lent(POD("207"), NULL, "207");
 }
 
 static void an_object_without_a_version_is_none(void **state)
@@ -111,11 +121,11 @@ static void an_object_without_a_version_is_none(void **state)
                                         "{\"metadata\":{\"resourceVersion\":\"",
                                         "{\"metadata\":{\"labels\":{\"resourceVersion\":\"1\"}}}",
                                         "{\"spec\":{\"metadata\":{\"resourceVersion\":\"1\"}}}"};
-    struct kube_verbatim found;
+    struct kube_object lent;
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         struct kube_stored stored = {.key = belfry_bytes_str("a/b"), .value = belfry_bytes_str(wrong[i])};
         struct kube_object *object = NULL;
-        assert_false(kube_verbatim_read(belfry_bytes_str(wrong[i]), &found));
+        assert_false(kube_object_lend(belfry_bytes_str(wrong[i]), &lent));
         assert_int_equal(kube_object_make(pods, &pods->versions[0], &stored, &object), BELFRY_ERR_INVALID);
         assert_int_equal(kube_object_make_text(pods, &stored, &object), BELFRY_ERR_INVALID);
     }
