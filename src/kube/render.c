@@ -2,14 +2,19 @@
 #include "kube/render.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
-#include "kube/columns.h"
+#include "json/document.h"
 #include "json/json.h"
+#include "json/json_alc.h"
+#include "json/path.h"
 
 #define DIGITS_MAX 24 /* of a revision */
 #define PARTS_MAX  8
+#define UNKNOWN    "<unknown>"
 
 #define META_API     "\"apiVersion\":\"meta.k8s.io/v1\""
 #define PARTIAL_HEAD "{\"kind\":\"PartialObjectMetadata\"," META_API ",\"metadata\":"
@@ -120,6 +125,268 @@ static void text_add_view(struct text *text, enum kube_view view, const struct k
         add_object(text, object, rev);
 }
 
+/* ---- columns of a table ---- */
+
+/* The real server's descriptions of the two built-in columns; clients show them unchanged. */
+#define NAME_DESCRIPTION                                                                                               \
+    "Name must be unique within a namespace. Is required when creating resources, although some resources may allow "  \
+    "a client to request the generation of an appropriate name automatically. Name is primarily intended for "         \
+    "creation idempotence and configuration definition. Cannot be updated. More info: "                                \
+    "https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"
+#define AGE_DESCRIPTION                                                                                                \
+    "CreationTimestamp is a timestamp representing the server time when this object was created. It is not "           \
+    "guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is "  \
+    "represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: "    \
+    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
+
+struct column {
+    const char *name, *type, *format, *description;
+    int64_t priority;
+};
+
+static void write_column(struct belfry_json *json, const struct column *column)
+{
+    belfry_json_open(json, NULL, '{');
+    belfry_json_str(json, "name", column->name);
+    belfry_json_str(json, "type", column->type);
+    belfry_json_str(json, "format", column->format != NULL ? column->format : "");
+    belfry_json_str(json, "description", column->description != NULL ? column->description : "");
+    belfry_json_int(json, "priority", column->priority);
+    belfry_json_close(json, '}');
+}
+
+/* The first column is the name. Then come those of the version or, if it has none, the age. */
+static enum belfry_err write_columns(const struct kube_version *version, struct belfry_buf *out)
+{
+    static const struct column name = {"Name", "string", "name", NAME_DESCRIPTION, 0};
+    static const struct column age = {"Age", "date", "", AGE_DESCRIPTION, 0};
+    struct belfry_json json = belfry_json_begin(out);
+    belfry_json_open(&json, NULL, '[');
+    write_column(&json, &name);
+    for (size_t i = 0; i < version->n_columns; i++) {
+        const struct kube_column *own = &version->columns[i];
+        write_column(&json, &(struct column){own->name, own->type, own->format, own->description, own->priority});
+    }
+    if (version->n_columns == 0)
+        write_column(&json, &age);
+    belfry_json_close(&json, ']');
+    return belfry_json_finish(&json);
+}
+
+/* ---- ages: the time since a timestamp, "45s", "5m30s", "3d4h", "2y" ---- */
+
+#define AGE_MAX 64
+#define MINUTE  60
+#define HOUR    (60 * MINUTE)
+#define DAY     (24 * HOUR)
+#define YEAR    (365 * DAY)
+
+#define ZERO_TIME (-62135596800) /* 0001-01-01T00:00:00Z: a time that was never set */
+
+/* Takes `n` digits from the front. */
+static bool take_number(struct belfry_bytes *text, size_t n, int64_t *out)
+{
+    if (text->len < n)
+        return false;
+    *out = 0;
+    for (size_t i = 0; i < n; i++) {
+        char digit = text->data[i];
+        if (digit < '0' || digit > '9')
+            return false;
+        *out = *out * 10 + (digit - '0');
+    }
+    *text = belfry_bytes_of(text->data + n, text->len - n);
+    return true;
+}
+
+static bool take_char(struct belfry_bytes *text, char expected)
+{
+    if (text->len == 0 || text->data[0] != expected)
+        return false;
+    *text = belfry_bytes_of(text->data + 1, text->len - 1);
+    return true;
+}
+
+static bool is_leap(int64_t year)
+{
+    return (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+}
+
+/* Days since 1970-01-01. Years begin in March here, so that a leap day is the last day of its year. */
+static int64_t days_of(int64_t year, int64_t month, int64_t day)
+{
+    int64_t y = month > 2 ? year : year - 1;
+    int64_t from_march = (month + 9) % 12;
+    int64_t leap_days = (y + 400) / 4 - (y + 400) / 100 + (y + 400) / 400; /* + 400 keeps it positive */
+    return (y + 400) * 365 + leap_days + (from_march * 153 + 2) / 5 + day - 1 - (719468 + 146097);
+}
+
+/* Seconds since 1970 of an RFC 3339 timestamp. False: it is malformed. */
+static bool time_read(struct belfry_bytes text, int64_t *out)
+{
+    static const int lengths[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    int64_t year, month, day, h, m, s, ignored, offset_s = 0;
+
+    /* the day */
+    if (!take_number(&text, 4, &year) || !take_char(&text, '-') || !take_number(&text, 2, &month) ||
+        !take_char(&text, '-') || !take_number(&text, 2, &day))
+        return false;
+    if (month < 1 || month > 12 || day < 1 || day > lengths[month - 1] + (month == 2 && is_leap(year)))
+        return false;
+
+    /* the time of the day; a fraction of a second does not count */
+    if (!take_char(&text, 'T') || !take_number(&text, 2, &h) || !take_char(&text, ':') || !take_number(&text, 2, &m) ||
+        !take_char(&text, ':') || !take_number(&text, 2, &s) || h > 23 || m > 59 || s > 59)
+        return false;
+    int64_t seconds = h * HOUR + m * MINUTE + s;
+    if (take_char(&text, '.')) {
+        if (!take_number(&text, 1, &ignored))
+            return false;
+        while (take_number(&text, 1, &ignored))
+            ;
+    }
+
+    /* the zone */
+    if (!take_char(&text, 'Z')) {
+        int sign = take_char(&text, '+') ? 1 : take_char(&text, '-') ? -1 : 0;
+        if (sign == 0 || !take_number(&text, 2, &h) || !take_char(&text, ':') || !take_number(&text, 2, &m) || h > 23 ||
+            m > 59)
+            return false;
+        offset_s = sign * (h * HOUR + m * MINUTE);
+    }
+    if (text.len > 0)
+        return false;
+    *out = days_of(year, month, day) * DAY + seconds - offset_s;
+    return true;
+}
+
+/* The longer the time, the fewer details; the limits are kubectl's. "<invalid>": the timestamp is malformed, or in the
+ * future. "<unknown>": it is Go's zero time. */
+static void age_write(struct belfry_bytes timestamp, int64_t now_s, char out[AGE_MAX])
+{
+    static const struct {
+        int64_t below, unit, part;
+        char unit_name, part_name;
+    } forms[] = {
+        {2 * MINUTE, 1, 1, 's', 's'},       {10 * MINUTE, MINUTE, 1, 'm', 's'}, {3 * HOUR, MINUTE, MINUTE, 'm', 'm'},
+        {8 * HOUR, HOUR, MINUTE, 'h', 'm'}, {2 * DAY, HOUR, HOUR, 'h', 'h'},    {8 * DAY, DAY, HOUR, 'd', 'h'},
+        {2 * YEAR, DAY, DAY, 'd', 'd'},     {8 * YEAR, YEAR, DAY, 'y', 'd'},    {INT64_MAX, YEAR, YEAR, 'y', 'y'},
+    };
+    int64_t then;
+    size_t i = 0;
+
+    bool is_time = time_read(timestamp, &then);
+    const char *word = NULL;
+    if (is_time && then == ZERO_TIME)
+        word = UNKNOWN;
+    else if (!is_time || now_s - then < -1) /* tolerate clocks that differ by a second */
+        word = "<invalid>";
+    if (word != NULL) {
+        snprintf(out, AGE_MAX, "%s", word);
+        return;
+    }
+
+    int64_t s = now_s > then ? now_s - then : 0;
+    while (s >= forms[i].below)
+        i++;
+    int64_t whole = s / forms[i].unit, rest = s % forms[i].unit / forms[i].part;
+    if (rest == 0) /* "3d" */
+        snprintf(out, AGE_MAX, "%" PRId64 "%c", whole, forms[i].unit_name);
+    else /* "3d4h" */
+        snprintf(out, AGE_MAX, "%" PRId64 "%c%" PRId64 "%c", whole, forms[i].unit_name, rest, forms[i].part_name);
+}
+
+/* ---- cells of a row ---- */
+
+static enum belfry_err write_string(struct belfry_buf *out, struct belfry_bytes text)
+{
+    struct belfry_json json = belfry_json_begin(out);
+    belfry_json_text(&json, NULL, text);
+    return belfry_json_finish(&json);
+}
+
+/* Shows any value: objects and arrays as JSON. */
+static enum belfry_err string_cell(struct belfry_buf *out, yyjson_val *val)
+{
+    size_t len;
+    if (yyjson_is_str(val) || yyjson_is_raw(val))
+        return write_string(out, belfry_kube_document_bytes(val));
+    if (yyjson_is_bool(val))
+        return write_str(out, yyjson_get_bool(val) ? "\"true\"" : "\"false\"");
+    if (!yyjson_is_ctn(val))
+        return write_str(out, "null");
+    char *text = yyjson_val_write_opts(val, YYJSON_WRITE_NOFLAG, &belfry_json_alc, &len, NULL);
+    enum belfry_err err = text == NULL ? BELFRY_ERR_NOMEM : write_string(out, belfry_bytes_of(text, len));
+    free(text);
+    return err;
+}
+
+/* A number with a fraction is truncated, if the result is an int64. */
+static enum belfry_err integer_cell(struct belfry_buf *out, yyjson_val *val)
+{
+    char text[32];
+    if (belfry_kube_document_is_integer(val))
+        return belfry_buf_append(out, belfry_kube_document_bytes(val).data, belfry_kube_document_bytes(val).len);
+    if (!yyjson_is_raw(val))
+        return write_str(out, "null");
+    double number = strtod(belfry_kube_document_bytes(val).data, NULL);
+    if (!(number > -9.2e18 && number < 9.2e18))
+        return write_str(out, "null");
+    snprintf(text, sizeof(text), "%" PRId64, (int64_t)number);
+    return write_str(out, text);
+}
+
+static enum belfry_err date_cell(struct belfry_buf *out, yyjson_val *val, int64_t now_s)
+{
+    char age[AGE_MAX];
+    if (val == NULL || yyjson_is_null(val))
+        return write_str(out, "\"" UNKNOWN "\"");
+    if (!yyjson_is_str(val))
+        return write_str(out, "null");
+    age_write(belfry_kube_document_bytes(val), now_s, age);
+    return write_string(out, belfry_bytes_str(age));
+}
+
+/* null, which kubectl shows as empty, if the path led nowhere or to another type; a missing date is "<unknown>". */
+static enum belfry_err write_cell(struct belfry_buf *out, const char *type, yyjson_val *val, int64_t now_s)
+{
+    if (strcmp(type, "date") == 0)
+        return date_cell(out, val, now_s);
+    if (strcmp(type, "integer") == 0)
+        return integer_cell(out, val);
+    if (strcmp(type, "boolean") == 0)
+        return write_str(out, !yyjson_is_bool(val) ? "null" : yyjson_get_bool(val) ? "true" : "false");
+    if (strcmp(type, "number") != 0)
+        return string_cell(out, val);
+    if (!yyjson_is_raw(val))
+        return write_str(out, "null");
+    return belfry_buf_append(out, belfry_kube_document_bytes(val).data, belfry_kube_document_bytes(val).len);
+}
+
+/* `root` NULL: a row without an object. Of several values that a path leads to, the first is shown. */
+static enum belfry_err write_cells(const struct kube_version *version, struct belfry_bytes name, yyjson_val *root,
+                                   int64_t now_s, struct belfry_buf *out)
+{
+    enum belfry_err err = write_str(out, "[");
+    if (err == BELFRY_OK)
+        err = write_string(out, name);
+    for (size_t i = 0; i < version->n_columns && err == BELFRY_OK; i++) {
+        const struct kube_column *column = &version->columns[i];
+        yyjson_val *val = root == NULL ? NULL : belfry_kube_path_get(column->path, root, 0);
+        err = write_str(out, ",");
+        if (err == BELFRY_OK)
+            err = write_cell(out, column->type, val, now_s);
+    }
+    if (err == BELFRY_OK && version->n_columns == 0) {
+        err = write_str(out, ",");
+        if (err == BELFRY_OK)
+            err = date_cell(out, yyjson_obj_get(yyjson_obj_get(root, "metadata"), "creationTimestamp"), now_s);
+    }
+    return err == BELFRY_OK ? write_str(out, "]") : err;
+}
+
+/* ---- tables ---- */
+
 static void add_in_row(struct text *text, enum kube_include include, const struct kube_object *object, int64_t rev)
 {
     switch (include) {
@@ -135,16 +402,29 @@ static void add_in_row(struct text *text, enum kube_include include, const struc
     }
 }
 
+/* Parses the object's JSON again, which is acceptable because people read tables. */
 static enum belfry_err write_row(const struct kube_render *render, const struct kube_object *object, int64_t rev,
                                  struct belfry_buf *out)
 {
     struct text text = {.n = 0};
     int64_t now_s = render->now_s != 0 ? render->now_s : (int64_t)time(NULL);
     enum belfry_err err = write_str(out, "{\"cells\":");
-    if (err == BELFRY_OK)
-        err = kube_table_cells(render->version, object, rev, now_s, out);
     if (err != BELFRY_OK)
         return err;
+
+    char digits[DIGITS_MAX];
+    struct belfry_kube_document document;
+    snprintf(digits, sizeof(digits), "%" PRId64, rev);
+    struct belfry_bytes parts[] = {object->head, belfry_bytes_str(digits), object->tail};
+    err = belfry_kube_document_read(parts, 3, &document);
+    assert(err != BELFRY_ERR_INVALID); /* we wrote this JSON */
+    if (err != BELFRY_OK)
+        return err;
+    err = write_cells(render->version, object->attributes.name, document.root, now_s, out);
+    belfry_kube_document_fini(&document);
+    if (err != BELFRY_OK)
+        return err;
+
     add_str(&text, ",\"object\":");
     add_in_row(&text, render->include, object, rev);
     add_str(&text, "}");
@@ -163,7 +443,7 @@ static enum belfry_err write_table_head(const struct kube_render *render, int64_
     add_str(&text, "\"},\"columnDefinitions\":");
     enum belfry_err err = write_text(&text, out);
     if (err == BELFRY_OK)
-        err = columns == COLUMNS_DEFINED ? kube_table_columns(render->version, out) : write_str(out, "null");
+        err = columns == COLUMNS_DEFINED ? write_columns(render->version, out) : write_str(out, "null");
     return err == BELFRY_OK ? write_str(out, ",\"rows\":[") : err;
 }
 
@@ -226,7 +506,7 @@ static enum belfry_err begin_table(const struct kube_render *render, struct belf
 {
     enum belfry_err err = write_str(out, TABLE_HEAD ",\"columnDefinitions\":");
     if (err == BELFRY_OK)
-        err = kube_table_columns(render->version, out);
+        err = write_columns(render->version, out);
     return err == BELFRY_OK ? write_str(out, ",\"rows\":[") : err;
 }
 
@@ -397,7 +677,7 @@ static enum belfry_err write_mark_row(const struct kube_render *render, int64_t 
 {
     enum belfry_err err = write_str(out, "{\"cells\":");
     if (err == BELFRY_OK)
-        err = kube_table_no_cells(render->version, out);
+        err = write_cells(render->version, belfry_bytes_str(""), NULL, 0, out);
     if (err == BELFRY_OK)
         err = write_str(out, ",\"object\":");
     if (err != BELFRY_OK)

@@ -3,9 +3,10 @@
  * render: writes objects in the view that a client requested: whole, as PartialObjectMetadata, or as rows of a Table
  * (docs/spec/kubernetes-watch.md 1.5, 2.3, 3.4), in a list or in the events of a watch.
  *
- * Table cells come from the object's JSON by the version's columns; without columns: Name and Age
- * (metadata.creationTimestamp). A table parses the JSON again, which is acceptable because people read tables. The
- * other two views copy it.
+ * The first column of a table is the name. Then come the version's columns or, if it has none, the age
+ * (metadata.creationTimestamp). A cell is null, which kubectl shows as empty, if the path leads nowhere or to another
+ * type; a missing date is "<unknown>". A column of type string shows any value: objects and arrays as JSON. Of several
+ * values it shows the first. A table parses the object's JSON again; the other two views copy it.
  *
  * Thread: any. Pure but for yyjson and, if now_s is 0, the clock.
  */

@@ -5,16 +5,20 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <time.h>
 
 #include <cmocka.h>
 
-#include "kube/columns.h"
 #include "support/refuse.h"
+#include "json/document.h"
+#include "json/path.h"
 
 #define NOW 1700000000 /* 2023-11-14T22:13:20Z */
 
 static char kind[] = "Widget", list_kind[] = "WidgetList", api_version[] = "demo.example.com/v1", prefix[] = "/w/";
-static const struct kube_version version = {.api_version = api_version};
+static struct kube_column columns[KUBE_COLUMNS_MAX];
+static struct kube_version version = {.api_version = api_version, .columns = columns};
 static const struct kube_resource resource = {.kind = kind, .list_kind = list_kind, .prefix = prefix};
 
 static struct kube_object *object; /* of every test */
@@ -28,14 +32,20 @@ static struct belfry_buf out;
 #define PARTIAL(rev) "{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\"," METADATA(rev) "}"
 #define TABLE        "{\"kind\":\"Table\",\"apiVersion\":\"meta.k8s.io/v1\""
 
+static struct kube_object *make(const char *value)
+{
+    struct kube_object *made = NULL;
+    struct kube_stored stored = {.key = belfry_bytes_str("/w/a"), .value = belfry_bytes_str(value)};
+    assert_int_equal(kube_object_make(&resource, &version, &stored, &made), BELFRY_OK);
+    return made;
+}
+
 static int begin(void **state)
 {
     (void)state;
-    static const char value[] =
-        "{\"metadata\":{\"creationTimestamp\":\"2023-11-14T22:13:15Z\"},\"spec\":{\"size\":1.10}}";
-    struct kube_stored stored = {.key = belfry_bytes_str("/w/a"), .value = belfry_bytes_str(value)};
     belfry_buf_init(&out);
-    return kube_object_make(&resource, &version, &stored, &object) == BELFRY_OK ? 0 : -1;
+    object = make("{\"metadata\":{\"creationTimestamp\":\"2023-11-14T22:13:15Z\"},\"spec\":{\"size\":1.10}}");
+    return 0;
 }
 
 static int end(void **state)
@@ -43,7 +53,17 @@ static int end(void **state)
     (void)state;
     kube_object_unref(object);
     belfry_buf_fini(&out);
+    while (version.n_columns > 0)
+        belfry_kube_path_free(columns[--version.n_columns].path);
     return 0;
+}
+
+static void add_column(char *name, char *type, const char *path)
+{
+    struct kube_column *column = &columns[version.n_columns];
+    *column = (struct kube_column){.name = name, .type = type};
+    assert_int_equal(belfry_kube_path_read(belfry_bytes_str(path), &column->path), BELFRY_OK);
+    version.n_columns++;
 }
 
 static struct kube_render render_of(enum kube_view view)
@@ -59,19 +79,25 @@ static void assert_written(const char *expected)
     belfry_buf_clear(&out);
 }
 
-/* The definitions of Name and Age are the table's own; here it counts where they stand. */
+/* The array of a table's columns in what was written. */
+static struct belfry_bytes definitions(void)
+{
+    static const char before[] = "\"columnDefinitions\":", after[] = "],\"rows\":[";
+    struct belfry_bytes text = belfry_buf_bytes(&out);
+    const char *begins = memmem(text.data, text.len, before, strlen(before));
+    const char *ends = memmem(text.data, text.len, after, strlen(after));
+    assert_true(begins != NULL && ends != NULL && begins < ends);
+    return belfry_bytes_of(begins + strlen(before), (size_t)(ends + 1 - begins) - strlen(before));
+}
+
+/* Where only their place matters. */
 static void cut_definitions(void)
 {
-    struct belfry_buf columns;
-    belfry_buf_init(&columns);
-    assert_int_equal(kube_table_columns(&version, &columns), BELFRY_OK);
-    struct belfry_bytes text = belfry_buf_bytes(&out), cut = belfry_buf_bytes(&columns);
-    uint8_t *at = memmem(out.data + out.start, text.len, cut.data, cut.len);
-    assert_non_null(at);
+    struct belfry_bytes cut = definitions();
+    uint8_t *at = out.data + out.start + (cut.data - belfry_buf_bytes(&out).data);
     memcpy(at, "COL", 3);
     memmove(at + 3, at + cut.len, (size_t)(out.data + out.end - (at + cut.len)));
     out.end -= cut.len - 3;
-    belfry_buf_fini(&columns);
 }
 
 static void an_object_has_the_revision_it_is_asked_with(void **state)
@@ -247,6 +273,238 @@ static void an_error_is_a_line_with_its_status(void **state)
                    "\"reason\":\"Expired\",\"code\":410}}\n");
 }
 
+/* ---- columns ---- */
+
+static char string[] = "string", integer[] = "integer", number[] = "number", boolean[] = "boolean", date[] = "date";
+static char x[] = "X";
+
+static void the_columns_of_the_version_are_described(void **state)
+{
+    (void)state;
+    struct belfry_kube_document document;
+    struct kube_render render = render_of(KUBE_VIEW_TABLE);
+    char description[] = "how \"large\"", format[] = "int32", size[] = "Size";
+    add_column(size, integer, ".spec.size");
+    columns[0].description = description;
+    columns[0].format = format;
+    columns[0].priority = 1;
+    assert_int_equal(kube_render_list_begin(&render, &out), BELFRY_OK);
+    struct belfry_bytes text = definitions();
+    assert_int_equal(belfry_kube_document_read(&text, 1, &document), BELFRY_OK);
+    assert_int_equal(yyjson_arr_size(document.root), 2);
+    yyjson_val *name = yyjson_arr_get(document.root, 0);
+    assert_string_equal(yyjson_get_str(yyjson_obj_get(name, "name")), "Name");
+    assert_string_equal(yyjson_get_str(yyjson_obj_get(name, "type")), "string");
+    assert_string_equal(yyjson_get_str(yyjson_obj_get(name, "format")), "name");
+    belfry_kube_document_fini(&document);
+    const char own[] = ",{\"name\":\"Size\",\"type\":\"integer\",\"format\":\"int32\","
+                       "\"description\":\"how \\\"large\\\"\",\"priority\":1}]";
+    assert_memory_equal(text.data + text.len - strlen(own), own, strlen(own));
+}
+
+static void without_columns_the_age_is_a_date(void **state)
+{
+    (void)state;
+    struct kube_render render = render_of(KUBE_VIEW_TABLE);
+    assert_int_equal(kube_render_list_begin(&render, &out), BELFRY_OK);
+    struct belfry_bytes text = definitions();
+    const char age[] = "{\"name\":\"Age\",\"type\":\"date\",\"format\":\"\",\"description\":\"CreationTimestamp is";
+    assert_non_null(memmem(text.data, text.len, age, strlen(age)));
+}
+
+/* ---- cells ---- */
+
+static void assert_cells_at(int64_t now_s, const char *value, const char *expected)
+{
+    char row[512];
+    struct kube_object *made = make(value);
+    struct kube_render render = render_of(KUBE_VIEW_TABLE);
+    render.include = KUBE_INCLUDE_NONE;
+    render.now_s = now_s;
+    assert_int_equal(kube_render_item(&render, made, 12, &out), BELFRY_OK);
+    kube_object_unref(made);
+    snprintf(row, sizeof(row), "{\"cells\":%s,\"object\":null}", expected);
+    assert_written(row);
+}
+
+static void assert_cells(const char *value, const char *expected)
+{
+    assert_cells_at(NOW, value, expected);
+}
+
+static void without_columns_there_are_name_and_age(void **state)
+{
+    (void)state;
+    assert_cells("{\"metadata\":{\"creationTimestamp\":\"2023-11-14T22:08:20Z\"}}", "[\"a\",\"5m\"]");
+    assert_cells("{\"metadata\":{\"creationTimestamp\":null}}", "[\"a\",\"<unknown>\"]");
+    assert_cells("{\"metadata\":{}}", "[\"a\",\"<unknown>\"]");
+}
+
+static void the_columns_of_the_version_come_behind_the_name(void **state)
+{
+    (void)state;
+    add_column(x, string, ".spec.s");
+    add_column(x, integer, ".spec.i");
+    add_column(x, number, ".spec.n");
+    add_column(x, boolean, ".spec.b");
+    add_column(x, date, ".spec.d");
+    add_column(x, string, ".metadata.resourceVersion");
+    assert_cells("{\"metadata\":{},\"spec\":{\"s\":\"a\\nb\",\"i\":12345678901234567890,\"n\":1.50,\"b\":false,"
+                 "\"d\":\"2023-11-14T22:13:15Z\"}}",
+                 "[\"a\",\"a\\nb\",12345678901234567890,1.50,false,\"5s\",\"12\"]");
+}
+
+static void what_is_missing_or_of_another_type_is_null(void **state)
+{
+    (void)state;
+    add_column(x, string, ".spec.s");
+    add_column(x, integer, ".spec.i");
+    add_column(x, number, ".spec.n");
+    add_column(x, boolean, ".spec.b");
+    add_column(x, date, ".spec.d");
+    assert_cells("{\"metadata\":{}}", "[\"a\",null,null,null,null,\"<unknown>\"]");
+    assert_cells("{\"metadata\":{},\"spec\":{\"s\":null,\"i\":\"1\",\"n\":\"1\",\"b\":1,\"d\":5}}",
+                 "[\"a\",null,null,null,null,null]");
+    assert_cells("{\"metadata\":{},\"spec\":{\"d\":\"soon\"}}", "[\"a\",null,null,null,null,\"<invalid>\"]");
+}
+
+static void a_column_of_strings_shows_anything(void **state)
+{
+    (void)state;
+    add_column(x, string, ".n");
+    add_column(x, string, ".b");
+    add_column(x, string, ".o");
+    add_column(x, string, ".l[*]");
+    assert_cells("{\"metadata\":{},\"n\":1.50,\"b\":true,\"o\":{\"k\":[1.0,\"v\"]},\"l\":[\"p\",\"q\"]}",
+                 "[\"a\",\"1.50\",\"true\",\"{\\\"k\\\":[1.0,\\\"v\\\"]}\",\"p\"]");
+}
+
+static void a_column_of_integers_drops_fractions(void **state)
+{
+    (void)state;
+    add_column(x, integer, ".p");
+    add_column(x, integer, ".q");
+    add_column(x, integer, ".r");
+    assert_cells("{\"metadata\":{},\"p\":2.9,\"q\":-1.5e1,\"r\":1e300}", "[\"a\",2,-15,null]");
+}
+
+static void a_bookmark_has_as_many_cells(void **state)
+{
+    (void)state;
+    struct kube_render render = render_of(KUBE_VIEW_TABLE);
+    render.include = KUBE_INCLUDE_NONE;
+    add_column(x, string, ".spec.s");
+    add_column(x, integer, ".spec.i");
+    assert_int_equal(kube_render_bookmark(&render, 40, false, &out), BELFRY_OK);
+    assert_written("{\"type\":\"BOOKMARK\",\"object\":" TABLE ",\"metadata\":{\"resourceVersion\":\"40\"},"
+                   "\"columnDefinitions\":null,\"rows\":[{\"cells\":[\"\",null,null],\"object\":null}]}}\n");
+}
+
+/* ---- ages ---- */
+
+static void assert_age(const char *timestamp, int64_t now_s, const char *expected)
+{
+    char value[128], cells[64];
+    snprintf(value, sizeof(value), "{\"metadata\":{\"creationTimestamp\":\"%s\"}}", timestamp);
+    snprintf(cells, sizeof(cells), "[\"a\",\"%s\"]", expected);
+    assert_cells_at(now_s, value, cells);
+}
+
+static void assert_duration(int64_t s, const char *expected)
+{
+    assert_age("2023-11-14T22:13:20Z", NOW + s, expected);
+}
+
+static void an_age_has_fewer_details_the_larger_it_is(void **state)
+{
+    (void)state;
+    const int64_t m = 60, h = 60 * m, d = 24 * h, y = 365 * d;
+    assert_duration(0, "0s");
+    assert_duration(119, "119s");
+    assert_duration(120, "2m");
+    assert_duration(5 * m + 30, "5m30s");
+    assert_duration(10 * m - 1, "9m59s");
+    assert_duration(10 * m + 59, "10m");
+    assert_duration(3 * h - 1, "179m");
+    assert_duration(3 * h, "3h");
+    assert_duration(7 * h + 59 * m, "7h59m");
+    assert_duration(8 * h + 59 * m, "8h");
+    assert_duration(2 * d - 1, "47h");
+    assert_duration(2 * d, "2d");
+    assert_duration(3 * d + 4 * h, "3d4h");
+    assert_duration(8 * d + 23 * h, "8d");
+    assert_duration(2 * y - 1, "729d");
+    assert_duration(2 * y, "2y");
+    assert_duration(3 * y + 5 * d, "3y5d");
+    assert_duration(8 * y + 300 * d, "8y");
+}
+
+static void a_clock_that_is_a_second_behind_is_forgiven(void **state)
+{
+    (void)state;
+    assert_duration(-1, "0s");
+    assert_duration(-2, "<invalid>");
+}
+
+static void fractions_and_offsets_are_understood(void **state)
+{
+    (void)state;
+    assert_age("2023-11-14T22:13:20.123456Z", NOW + 5, "5s");
+    assert_age("2023-11-15T00:13:20+02:00", NOW + 5, "5s");
+    assert_age("2023-11-14T16:43:20-05:30", NOW + 5, "5s");
+}
+
+static void every_day_is_where_the_c_library_has_it(void **state)
+{
+    (void)state;
+    for (time_t t = -(time_t)62135596800 + 86400; t < 253402300800; t += 86400 * 13) {
+        struct tm tm;
+        char text[64];
+        assert_non_null(gmtime_r(&t, &tm));
+        tm.tm_hour = 0;
+        assert_true(
+            snprintf(text, sizeof(text), "%04d-%02d-%02dT00:00:00Z", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday) > 0);
+        assert_age(text, t + 7, "7s");
+    }
+}
+
+static void what_is_no_time_is_invalid(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"",
+                                        "yesterday",
+                                        "2023-11-14",
+                                        "2023-11-14T22:13:20",
+                                        "2023-11-14 22:13:20Z",
+                                        "2023-11-14T22:13:20z",
+                                        "2023-11-14T22:13:20Zx",
+                                        "2023-11-14T22:13:20.Z",
+                                        "2023-11-14T22:13:20+0200",
+                                        "2023-11-14T22:13:20+24:00",
+                                        "2023-13-14T22:13:20Z",
+                                        "2023-00-14T22:13:20Z",
+                                        "2023-02-29T22:13:20Z",
+                                        "2023-11-31T22:13:20Z",
+                                        "2023-11-14T24:13:20Z",
+                                        "2023-11-14T22:60:20Z",
+                                        "2023-11-14T22:13:60Z"};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        assert_age(texts[i], NOW, "<invalid>");
+}
+
+static void a_leap_day_is_a_day_in_leap_years_alone(void **state)
+{
+    (void)state;
+    assert_age("2000-02-29T00:00:00Z", 951782400, "0s");
+    assert_age("1900-02-29T00:00:00Z", NOW, "<invalid>");
+}
+
+static void a_time_that_was_never_set_is_unknown(void **state)
+{
+    (void)state;
+    assert_age("0001-01-01T00:00:00Z", NOW, "<unknown>");
+}
+
 /* ---- memory ---- */
 
 static enum belfry_err write_nth(unsigned n, const struct kube_render *render, struct belfry_buf *buf)
@@ -302,6 +560,24 @@ static void a_refused_allocation_leaves_the_buffer_as_it_was(void **state)
     assert_true(refuse_sweep(scenario) > 40);
 }
 
+static enum belfry_err table_scenario(void)
+{
+    struct kube_render render = render_of(KUBE_VIEW_TABLE);
+    struct belfry_buf buf;
+    belfry_buf_init(&buf);
+    enum belfry_err err = kube_render_object(&render, object, 12, &buf);
+    belfry_buf_fini(&buf);
+    return err;
+}
+
+static void a_refused_allocation_is_told_by_cells_that_are_json(void **state)
+{
+    (void)state;
+    add_column(x, string, ".spec");
+    add_column(x, date, ".d");
+    assert_true(refuse_sweep(table_scenario) >= 5); /* two buffers, the document's two, the cell that is JSON */
+}
+
 static void an_event_of_an_object_makes_room_once(void **state)
 {
     (void)state;
@@ -329,7 +605,23 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_bookmark_at_the_end_of_the_state_says_so, begin, end),
         cmocka_unit_test_setup_teardown(a_bookmark_in_a_table_is_a_row_without_a_name, begin, end),
         cmocka_unit_test_setup_teardown(an_error_is_a_line_with_its_status, begin, end),
+        cmocka_unit_test_setup_teardown(the_columns_of_the_version_are_described, begin, end),
+        cmocka_unit_test_setup_teardown(without_columns_the_age_is_a_date, begin, end),
+        cmocka_unit_test_setup_teardown(without_columns_there_are_name_and_age, begin, end),
+        cmocka_unit_test_setup_teardown(the_columns_of_the_version_come_behind_the_name, begin, end),
+        cmocka_unit_test_setup_teardown(what_is_missing_or_of_another_type_is_null, begin, end),
+        cmocka_unit_test_setup_teardown(a_column_of_strings_shows_anything, begin, end),
+        cmocka_unit_test_setup_teardown(a_column_of_integers_drops_fractions, begin, end),
+        cmocka_unit_test_setup_teardown(a_bookmark_has_as_many_cells, begin, end),
+        cmocka_unit_test_setup_teardown(an_age_has_fewer_details_the_larger_it_is, begin, end),
+        cmocka_unit_test_setup_teardown(a_clock_that_is_a_second_behind_is_forgiven, begin, end),
+        cmocka_unit_test_setup_teardown(fractions_and_offsets_are_understood, begin, end),
+        cmocka_unit_test_setup_teardown(every_day_is_where_the_c_library_has_it, begin, end),
+        cmocka_unit_test_setup_teardown(what_is_no_time_is_invalid, begin, end),
+        cmocka_unit_test_setup_teardown(a_leap_day_is_a_day_in_leap_years_alone, begin, end),
+        cmocka_unit_test_setup_teardown(a_time_that_was_never_set_is_unknown, begin, end),
         cmocka_unit_test_setup_teardown(a_refused_allocation_leaves_the_buffer_as_it_was, begin, end),
+        cmocka_unit_test_setup_teardown(a_refused_allocation_is_told_by_cells_that_are_json, begin, end),
         cmocka_unit_test_setup_teardown(an_event_of_an_object_makes_room_once, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
