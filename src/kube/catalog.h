@@ -3,6 +3,9 @@
  * catalog: all served resources, and the documents by which clients find them: discovery (aggregated and legacy) and
  * /openapi/v3.
  *
+ * A resource's schema in /openapi/v3 is the manifest's. Descriptions of apiVersion and kind are added if missing, and
+ * metadata refers to our own schema under the name that Kubernetes uses.
+ *
  * The documents are written once, together with the catalog, so that a request costs one copy (except after
  * kube_catalog_part()).
  *
