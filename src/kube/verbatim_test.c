@@ -1,5 +1,5 @@
-/* src/kube/verbatim_test.c: objects of an API server (object.h) as render shows them: their own bytes. The texts are those of a
- * kube-apiserver 1.20 (pods) and 1.36 (a custom resource), shortened. */
+/* src/kube/verbatim_test.c: objects of an API server (object.h) as render shows them: their own bytes. The texts are
+ * those of a kube-apiserver 1.20 (pods) and 1.36 (a custom resource), shortened. */
 #include "kube/object.h"
 
 #include <setjmp.h>
