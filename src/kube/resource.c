@@ -10,11 +10,11 @@
 #include "base/hash.h"
 #include "base/list.h"
 #include "kube/builtin.h"
-#include "kube/crd.h"
-#include "kube/crd_version.h"
 #include "kube/name.h"
+#include "kube/version.h"
 #include "json/json_alc.h"
 #include "json/manifest.h"
+#include "json/member.h"
 #include "json/path.h"
 
 /* ---- its life ---- */
@@ -43,11 +43,34 @@ static void free_texts(char **texts, size_t n)
     free(texts);
 }
 
+static void version_fini(struct kube_version *version)
+{
+    for (size_t i = 0; i < version->n_columns; i++) {
+        struct kube_column *column = &version->columns[i];
+        free(column->name);
+        free(column->type);
+        free(column->format);
+        free(column->description);
+        belfry_kube_path_free(column->path);
+    }
+    for (size_t i = 0; i < version->n_fields; i++) {
+        free(version->fields[i].name);
+        belfry_kube_path_free(version->fields[i].path);
+        belfry_kube_path_free(version->fields[i].otherwise);
+    }
+    free(version->columns);
+    free(version->fields);
+    free(version->name);
+    free(version->api_version);
+    free(version->deprecation_warning);
+    free(version->schema);
+}
+
 static void resource_destroy(struct kept *kept)
 {
     struct kube_resource *resource = &kept->resource;
     for (size_t i = 0; i < resource->n_versions; i++)
-        kube_version_fini(&resource->versions[i]);
+        version_fini(&resource->versions[i]);
     free(resource->versions);
     free_texts(resource->short_names, resource->n_short_names);
     free_texts(resource->categories, resource->n_categories);
@@ -208,7 +231,500 @@ enum belfry_err kube_resource_key(const struct kube_resource *resource, struct b
     return err == BELFRY_OK ? append_text(out, layout.tail) : err;
 }
 
-/* ---- reading ---- */
+/* ---- a definition: its form ---- */
+
+#define API_VERSION "apiextensions.k8s.io/v1"
+#define OLD_VERSION "apiextensions.k8s.io/v1beta1"
+#define KIND        "CustomResourceDefinition"
+#define WORD        "names of 1 to 63 lower-case letters, digits and '-', a letter first"
+
+static enum belfry_err check_text(const struct belfry_kube_members *m, const char *key, const char *expected)
+{
+    char *text = NULL;
+    enum belfry_err err = belfry_kube_member_need(m, key, &text);
+    if (err == BELFRY_OK && strcmp(text, expected) != 0)
+        err = belfry_kube_member_wrong(m, key, "'%.128s': only %s is read", text, expected);
+    free(text);
+    return err;
+}
+
+static enum belfry_err read_api_version(const struct belfry_kube_members *m, bool *is_old)
+{
+    char *text = NULL;
+    enum belfry_err err = belfry_kube_member_text(m, "apiVersion", &text);
+    *is_old = err == BELFRY_OK && text != NULL && strcmp(text, OLD_VERSION) == 0;
+    free(text);
+    return err == BELFRY_OK && !*is_old ? check_text(m, "apiVersion", API_VERSION) : err;
+}
+
+/* ---- a definition: names ---- */
+
+static enum belfry_err check_word(const struct belfry_kube_members *m, const char *key, const char *text)
+{
+    if (kube_name_is_word(belfry_bytes_str(text)))
+        return BELFRY_OK;
+    return belfry_kube_member_wrong(m, key, "'%.64s' is none of the " WORD, text);
+}
+
+static enum belfry_err read_words(const struct belfry_kube_members *m, const char *key, char ***words, size_t *n)
+{
+    yyjson_val *list, *element;
+    enum belfry_err err = belfry_kube_member_list(m, key, KUBE_NAMES_MAX, &list);
+    size_t i, count = yyjson_arr_size(list);
+    if (err != BELFRY_OK || count == 0)
+        return err;
+    *words = calloc(count, sizeof(**words));
+    if (*words == NULL)
+        return BELFRY_ERR_NOMEM;
+    yyjson_arr_foreach(list, i, count, element)
+    {
+        struct belfry_bytes word = belfry_bytes_of(yyjson_get_str(element), yyjson_get_len(element));
+        if (!yyjson_is_str(element) || !kube_name_is_word(word))
+            return belfry_kube_member_wrong(m, key, "must hold " WORD " alone");
+        (*words)[*n] = strdup(word.data);
+        if ((*words)[(*n)++] == NULL)
+            return BELFRY_ERR_NOMEM;
+    }
+    return BELFRY_OK;
+}
+
+static char *to_lower(const char *text)
+{
+    char *copy = strdup(text);
+    for (char *at = copy; at != NULL && *at != '\0'; at++) {
+        if (*at >= 'A' && *at <= 'Z')
+            *at = (char)(*at - 'A' + 'a');
+    }
+    return copy;
+}
+
+static enum belfry_err check_kind(const struct belfry_kube_members *m, const char *key, const char *kind)
+{
+    char *low = to_lower(kind);
+    if (low == NULL)
+        return BELFRY_ERR_NOMEM;
+    bool ok = kube_name_is_word(belfry_bytes_str(low));
+    free(low);
+    return ok ? BELFRY_OK
+              : belfry_kube_member_wrong(m, key, "'%.64s' is no kind: letters, digits and '-', at most %d", kind,
+                                         KUBE_LABEL_MAX);
+}
+
+static enum belfry_err default_names(struct kube_resource *out)
+{
+    if (out->singular == NULL)
+        out->singular = to_lower(out->kind);
+    if (out->list_kind == NULL) {
+        size_t room = strlen(out->kind) + sizeof("List");
+        out->list_kind = malloc(room);
+        if (out->list_kind != NULL)
+            snprintf(out->list_kind, room, "%sList", out->kind);
+    }
+    return out->singular == NULL || out->list_kind == NULL ? BELFRY_ERR_NOMEM : BELFRY_OK;
+}
+
+static enum belfry_err check_names(const struct belfry_kube_members *m, const struct kube_resource *out)
+{
+    enum belfry_err err = check_word(m, "plural", out->plural);
+    if (err == BELFRY_OK)
+        err = check_kind(m, "kind", out->kind);
+    if (err == BELFRY_OK)
+        err = check_kind(m, "listKind", out->list_kind);
+    if (err == BELFRY_OK)
+        err = check_word(m, "singular", out->singular);
+    if (err == BELFRY_OK && strcmp(out->kind, out->list_kind) == 0)
+        err = belfry_kube_member_wrong(m, "listKind", "the same as kind");
+    return err;
+}
+
+static enum belfry_err read_names(const struct belfry_kube_members *spec, struct kube_resource *out)
+{
+    struct belfry_kube_members names;
+    enum belfry_err err = belfry_kube_member_object(spec, "names", &names);
+    if (err == BELFRY_OK)
+        err = belfry_kube_member_need(&names, "plural", &out->plural);
+    if (err == BELFRY_OK)
+        err = belfry_kube_member_need(&names, "kind", &out->kind);
+    if (err == BELFRY_OK)
+        err = belfry_kube_member_text(&names, "singular", &out->singular);
+    if (err == BELFRY_OK)
+        err = belfry_kube_member_text(&names, "listKind", &out->list_kind);
+    if (err == BELFRY_OK)
+        err = default_names(out);
+    if (err == BELFRY_OK)
+        err = check_names(&names, out);
+    if (err == BELFRY_OK)
+        err = read_words(&names, "shortNames", &out->short_names, &out->n_short_names);
+    if (err == BELFRY_OK)
+        err = read_words(&names, "categories", &out->categories, &out->n_categories);
+    return err;
+}
+
+/* The object that holds `key`: the version or, in a v1beta1, possibly the common part. */
+static const struct belfry_kube_members *where_is(const struct belfry_kube_members *m,
+                                                  const struct belfry_kube_members *common, const char *key)
+{
+    return common != NULL && yyjson_obj_get(m->object, key) == NULL ? common : m;
+}
+
+/* ---- a definition: additionalPrinterColumns of a version ---- */
+
+static bool is_column_type(const char *type)
+{
+    static const char *const types[] = {"integer", "number", "string", "boolean", "date"};
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        if (strcmp(type, types[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* *text is the path as written; the caller frees it. */
+static enum belfry_err read_path(const struct belfry_kube_members *m, const char *key, char **text,
+                                 struct belfry_kube_path **out)
+{
+    enum belfry_err err = belfry_kube_member_need(m, key, text);
+    if (err != BELFRY_OK)
+        return err;
+    err = belfry_kube_path_read(belfry_bytes_str(*text), out);
+    if (err == BELFRY_ERR_INVALID)
+        return belfry_kube_member_wrong(m, key, "'%.128s' is no path that is read here, such as .spec.replicas", *text);
+    return err;
+}
+
+static enum belfry_err read_column(const struct belfry_kube_members *m, const char *path_key,
+                                   struct kube_column *column)
+{
+    char *text = NULL;
+    enum belfry_err err = belfry_kube_member_need(m, "name", &column->name);
+    if (err == BELFRY_OK)
+        err = belfry_kube_member_need(m, "type", &column->type);
+    if (err == BELFRY_OK && !is_column_type(column->type))
+        err = belfry_kube_member_wrong(m, "type", "'%.64s' is none of integer, number, string, boolean, date",
+                                       column->type);
+    if (err == BELFRY_OK)
+        err = belfry_kube_member_text(m, "format", &column->format);
+    if (err == BELFRY_OK)
+        err = belfry_kube_member_text(m, "description", &column->description);
+    if (err == BELFRY_OK)
+        err = belfry_kube_member_int32(m, "priority", &column->priority);
+    if (err == BELFRY_OK)
+        err = read_path(m, path_key, &text, &column->path);
+    free(text);
+    return err;
+}
+
+static enum belfry_err read_columns(const struct belfry_kube_members *m, const struct belfry_kube_members *common,
+                                    struct kube_version *version)
+{
+    static const char key[] = "additionalPrinterColumns";
+    const char *path_key = common != NULL ? "JSONPath" : "jsonPath"; /* v1beta1 spells only this key with capitals */
+    yyjson_val *list;
+    m = where_is(m, common, key);
+    enum belfry_err err = belfry_kube_member_list(m, key, KUBE_COLUMNS_MAX, &list);
+    size_t n = yyjson_arr_size(list);
+    if (err != BELFRY_OK || n == 0)
+        return err;
+    version->columns = calloc(n, sizeof(*version->columns));
+    if (version->columns == NULL)
+        return BELFRY_ERR_NOMEM;
+    yyjson_arr_iter iter = yyjson_arr_iter_with(list);
+    for (size_t i = 0; i < n && err == BELFRY_OK; i++) {
+        struct belfry_kube_members column;
+        err = belfry_kube_member_element(m, key, i, yyjson_arr_iter_next(&iter), &column);
+        version->n_columns = i + 1;
+        if (err == BELFRY_OK)
+            err = read_column(&column, path_key, &version->columns[i]);
+    }
+    return err;
+}
+
+/* ---- a definition: selectableFields of a version ---- */
+
+static enum belfry_err check_field(const struct belfry_kube_members *m, const struct kube_version *version,
+                                   const char *text, const struct belfry_kube_path *path)
+{
+    if (!belfry_kube_path_is_simple(path) || text[0] != '.')
+        return belfry_kube_member_wrong(m, "jsonPath", "'%.128s' must be names with dots between, such as .spec.color",
+                                        text);
+    if (strncmp(text, ".metadata.", 10) == 0 || strcmp(text, ".metadata") == 0)
+        return belfry_kube_member_wrong(m, "jsonPath", "'%.128s' is in metadata, which has its own selectors", text);
+    if (strpbrk(text, "=!,\\") != NULL) /* the operators of a field selector */
+        return belfry_kube_member_wrong(m, "jsonPath", "'%.128s' cannot be written in a field selector", text);
+    for (size_t i = 0; i + 1 < version->n_fields; i++) {
+        if (strcmp(version->fields[i].name, text + 1) == 0)
+            return belfry_kube_member_wrong(m, "jsonPath", "'%.128s' is there twice", text);
+    }
+    return BELFRY_OK;
+}
+
+static enum belfry_err read_field(const struct belfry_kube_members *m, const struct kube_version *version,
+                                  struct kube_field *field)
+{
+    char *text = NULL;
+    enum belfry_err err = read_path(m, "jsonPath", &text, &field->path);
+    if (err == BELFRY_OK)
+        err = check_field(m, version, text, field->path);
+    if (err == BELFRY_OK) {
+        field->name = strdup(text + 1);
+        err = field->name == NULL ? BELFRY_ERR_NOMEM : BELFRY_OK;
+    }
+    free(text);
+    return err;
+}
+
+static enum belfry_err read_fields(const struct belfry_kube_members *m, const struct belfry_kube_members *common,
+                                   struct kube_version *version)
+{
+    static const char key[] = "selectableFields";
+    yyjson_val *list;
+    m = where_is(m, common, key);
+    enum belfry_err err = belfry_kube_member_list(m, key, KUBE_CRD_FIELDS, &list);
+    size_t n = yyjson_arr_size(list);
+    if (err != BELFRY_OK || n == 0)
+        return err;
+    version->fields = calloc(n, sizeof(*version->fields));
+    if (version->fields == NULL)
+        return BELFRY_ERR_NOMEM;
+    yyjson_arr_iter iter = yyjson_arr_iter_with(list);
+    for (size_t i = 0; i < n && err == BELFRY_OK; i++) {
+        struct belfry_kube_members field;
+        err = belfry_kube_member_element(m, key, i, yyjson_arr_iter_next(&iter), &field);
+        version->n_fields = i + 1;
+        if (err == BELFRY_OK)
+            err = read_field(&field, version, &version->fields[i]);
+    }
+    return err;
+}
+
+/* ---- a definition: a version ---- */
+
+static enum belfry_err read_version_name(const struct belfry_kube_members *m, const char *group,
+                                         struct kube_version *version)
+{
+    enum belfry_err err = belfry_kube_member_need(m, "name", &version->name);
+    if (err != BELFRY_OK)
+        return err;
+    if (!kube_name_is_word(belfry_bytes_str(version->name)))
+        return belfry_kube_member_wrong(m, "name", "'%.64s' is not a version name, such as v1", version->name);
+    size_t room = strlen(group) + strlen(version->name) + 2;
+    version->api_version = malloc(room);
+    if (version->api_version == NULL)
+        return BELFRY_ERR_NOMEM;
+    snprintf(version->api_version, room, "%s%s%s", group, group[0] == '\0' ? "" : "/", version->name);
+    return BELFRY_OK;
+}
+
+static enum belfry_err read_flags(const struct belfry_kube_members *m, struct kube_version *version)
+{
+    enum belfry_err err = belfry_kube_member_bool(m, "served", &version->served);
+    if (err == BELFRY_OK)
+        err = belfry_kube_member_bool(m, "storage", &version->storage);
+    if (err == BELFRY_OK)
+        err = belfry_kube_member_bool(m, "deprecated", &version->deprecated);
+    if (err == BELFRY_OK)
+        err = belfry_kube_member_text(m, "deprecationWarning", &version->deprecation_warning);
+    return err;
+}
+
+static enum belfry_err read_subresources(const struct belfry_kube_members *m, const struct belfry_kube_members *common,
+                                         struct kube_version *version)
+{
+    struct belfry_kube_members subresources, one;
+    enum belfry_err err = belfry_kube_member_object(where_is(m, common, "subresources"), "subresources", &subresources);
+    if (err == BELFRY_OK)
+        err = belfry_kube_member_object(&subresources, "status", &one);
+    if (err != BELFRY_OK)
+        return err;
+    version->has_status = one.object != NULL;
+    err = belfry_kube_member_object(&subresources, "scale", &one);
+    version->has_scale = err == BELFRY_OK && one.object != NULL;
+    return err;
+}
+
+static enum belfry_err read_schema(const struct belfry_kube_members *m, const struct belfry_kube_members *common,
+                                   struct kube_version *version)
+{
+    struct belfry_kube_members schema, openapi;
+    yyjson_write_err why = {0};
+    m = where_is(m, common, "schema");
+    enum belfry_err err = belfry_kube_member_object(m, m == common ? "validation" : "schema", &schema);
+    if (err == BELFRY_OK)
+        err = belfry_kube_member_object(&schema, "openAPIV3Schema", &openapi);
+    if (err != BELFRY_OK || openapi.object == NULL)
+        return err;
+    version->schema = yyjson_val_write_opts(openapi.object, YYJSON_WRITE_NOFLAG, &belfry_json_alc, NULL, &why);
+    if (version->schema != NULL)
+        return BELFRY_OK;
+    return why.code == YYJSON_WRITE_ERROR_MEMORY_ALLOCATION
+               ? BELFRY_ERR_NOMEM
+               : belfry_kube_member_wrong(&schema, "openAPIV3Schema", "%s", why.msg);
+}
+
+/* Fills *out; on failure partly. `common` is the spec of a v1beta1, which holds what versions share; NULL for v1. */
+static enum belfry_err read_version(const struct belfry_kube_members *members, const struct belfry_kube_members *common,
+                                    const char *group, struct kube_version *out)
+{
+    enum belfry_err err = read_version_name(members, group, out);
+    if (err == BELFRY_OK)
+        err = read_flags(members, out);
+    if (err == BELFRY_OK)
+        err = read_subresources(members, common, out);
+    if (err == BELFRY_OK)
+        err = read_columns(members, common, out);
+    if (err == BELFRY_OK)
+        err = read_fields(members, common, out);
+    if (err == BELFRY_OK)
+        err = read_schema(members, common, out);
+    return err;
+}
+
+/* ---- a definition: all versions ---- */
+
+/* Served versions first; within each group the preferred version first. */
+static int version_cmp(const void *a, const void *b)
+{
+    const struct kube_version *x = a, *y = b;
+    if (x->served != y->served)
+        return x->served ? -1 : 1;
+    return kube_version_order(x->name, y->name);
+}
+
+static enum belfry_err check_versions(const struct belfry_kube_members *spec, struct kube_resource *out)
+{
+    size_t n_storage = 0;
+    for (size_t i = 0; i < out->n_versions; i++) {
+        n_storage += out->versions[i].storage;
+        out->n_served += out->versions[i].served;
+        for (size_t k = 0; k < i; k++) {
+            if (strcmp(out->versions[i].name, out->versions[k].name) == 0)
+                return belfry_kube_member_wrong(spec, "versions", "%s is there twice", out->versions[i].name);
+        }
+    }
+    if (n_storage != 1)
+        return belfry_kube_member_wrong(spec, "versions", "%zu have storage: true: one must have it", n_storage);
+    return out->n_served > 0 ? BELFRY_OK : belfry_kube_member_wrong(spec, "versions", "none of them can be served");
+}
+
+static enum belfry_err read_versions(const struct belfry_kube_members *spec, bool is_old, struct kube_resource *out)
+{
+    static const char key[] = "versions";
+    yyjson_val *list;
+    enum belfry_err err = belfry_kube_member_list(spec, key, KUBE_VERSIONS_MAX, &list);
+    size_t n = yyjson_arr_size(list);
+    if (err == BELFRY_OK && n == 0)
+        err = belfry_kube_member_wrong(spec, key, "missing");
+    if (err != BELFRY_OK)
+        return err;
+    out->versions = calloc(n, sizeof(*out->versions));
+    if (out->versions == NULL)
+        return BELFRY_ERR_NOMEM;
+    yyjson_arr_iter iter = yyjson_arr_iter_with(list);
+    for (size_t i = 0; i < n && err == BELFRY_OK; i++) {
+        struct belfry_kube_members version;
+        err = belfry_kube_member_element(spec, key, i, yyjson_arr_iter_next(&iter), &version);
+        out->n_versions = i + 1;
+        if (err == BELFRY_OK)
+            err = read_version(&version, is_old ? spec : NULL, out->group, &out->versions[i]);
+    }
+    return err;
+}
+
+static enum belfry_err read_conversion(const struct belfry_kube_members *spec, struct kube_resource *out)
+{
+    struct belfry_kube_members conversion;
+    char *strategy = NULL;
+    enum belfry_err err = belfry_kube_member_object(spec, "conversion", &conversion);
+    if (err == BELFRY_OK)
+        err = belfry_kube_member_text(&conversion, "strategy", &strategy);
+    if (err != BELFRY_OK || strategy == NULL || strcmp(strategy, "None") == 0) {
+        free(strategy);
+        return err;
+    }
+    free(strategy);
+    for (size_t i = 0; i < out->n_versions; i++)
+        out->versions[i].served = out->versions[i].served && out->versions[i].storage;
+    return BELFRY_OK;
+}
+
+/* ---- a definition: the whole ---- */
+
+static enum belfry_err read_group(const struct belfry_kube_members *spec, struct kube_resource *out)
+{
+    enum belfry_err err = belfry_kube_member_text(spec, "group", &out->group);
+    if (err != BELFRY_OK)
+        return err;
+    if (out->group == NULL)
+        return belfry_kube_member_wrong(spec, "group", "missing");
+    if (out->group[0] != '\0' && !kube_name_is_subdomain(belfry_bytes_str(out->group)))
+        return belfry_kube_member_wrong(spec, "group", "'%.128s' is not a lower-case domain name", out->group);
+    return BELFRY_OK;
+}
+
+static enum belfry_err read_scope(const struct belfry_kube_members *spec, struct kube_resource *out)
+{
+    char *scope = NULL;
+    enum belfry_err err = belfry_kube_member_need(spec, "scope", &scope);
+    if (err != BELFRY_OK)
+        return err;
+    out->namespaced = strcmp(scope, "Namespaced") == 0;
+    if (!out->namespaced && strcmp(scope, "Cluster") != 0)
+        err = belfry_kube_member_wrong(spec, "scope", "'%.64s' is neither Namespaced nor Cluster", scope);
+    free(scope);
+    return err;
+}
+
+/* Kubernetes' own rule. It finds manifests whose names were changed in one place only. */
+static enum belfry_err check_own_name(const struct belfry_kube_members *root, const struct kube_resource *out)
+{
+    struct belfry_kube_members metadata;
+    char *name = NULL;
+    enum belfry_err err = belfry_kube_member_object(root, "metadata", &metadata);
+    if (err == BELFRY_OK)
+        err = belfry_kube_member_need(&metadata, "name", &name);
+    if (err != BELFRY_OK)
+        return err;
+    size_t len = strlen(out->plural);
+    const char *rest = strncmp(name, out->plural, len) == 0 ? name + len : NULL;
+    bool same =
+        rest != NULL && (out->group[0] == '\0' ? rest[0] == '\0' : rest[0] == '.' && strcmp(rest + 1, out->group) == 0);
+    if (!same)
+        err = belfry_kube_member_wrong(&metadata, "name", "'%.128s' must be spec.names.plural.spec.group: %s%s%s", name,
+                                       out->plural, out->group[0] == '\0' ? "" : ".", out->group);
+    free(name);
+    return err;
+}
+
+/* Fills what a definition defines, but not prefix and wrap; on failure partly. */
+static enum belfry_err crd_read(yyjson_val *manifest, struct kube_resource *out, struct belfry_kube_fault *fault)
+{
+    struct belfry_kube_members root = {.object = manifest, .fault = fault}, spec;
+    bool is_old = false;
+    enum belfry_err err = check_text(&root, "kind", KIND);
+    if (err == BELFRY_OK)
+        err = read_api_version(&root, &is_old);
+    if (err == BELFRY_OK)
+        err = belfry_kube_member_object(&root, "spec", &spec);
+    if (err == BELFRY_OK)
+        err = read_group(&spec, out);
+    if (err == BELFRY_OK)
+        err = read_scope(&spec, out);
+    if (err == BELFRY_OK)
+        err = read_names(&spec, out);
+    if (err == BELFRY_OK)
+        err = check_own_name(&root, out);
+    if (err == BELFRY_OK)
+        err = read_versions(&spec, is_old, out);
+    if (err == BELFRY_OK)
+        err = read_conversion(&spec, out);
+    if (err == BELFRY_OK)
+        err = check_versions(&spec, out);
+    if (err == BELFRY_OK)
+        qsort(out->versions, out->n_versions, sizeof(*out->versions), version_cmp);
+    return err;
+}
+
+/* ---- from a definition and options ---- */
 
 #define DEFAULT_PREFIX "/registry/{group}/{plural}/"
 
@@ -343,25 +859,6 @@ static enum belfry_err hash_all(yyjson_val *manifest, struct kube_resource *reso
     return BELFRY_OK;
 }
 
-static enum belfry_err resource_read(struct belfry_bytes manifest, const struct kube_resource_opts *opts,
-                                     struct kube_resource *resource, struct belfry_kube_fault *fault)
-{
-    yyjson_doc *doc = NULL;
-    enum belfry_err err = belfry_kube_manifest_read(manifest, &doc, fault);
-    if (err == BELFRY_OK)
-        err = kube_crd_read(yyjson_doc_get_root(doc), resource, fault);
-    if (err == BELFRY_OK)
-        err = set_prefix(resource, opts->prefix, fault);
-    if (err == BELFRY_OK)
-        err = set_wrap(resource, opts, fault);
-    if (err == BELFRY_OK)
-        err = set_text(&resource->guard, opts->under != NULL ? opts->under : resource->prefix);
-    if (err == BELFRY_OK)
-        err = hash_all(yyjson_doc_get_root(doc), resource);
-    yyjson_doc_free(doc);
-    return err;
-}
-
 static struct kept *kept_make(void)
 {
     struct kept *kept = calloc(1, sizeof(*kept));
@@ -375,17 +872,32 @@ enum belfry_err kube_resource_read(struct belfry_bytes manifest, const struct ku
 {
     struct belfry_kube_fault fault = {.text = ""};
     struct kept *kept = kept_make();
+    yyjson_doc *doc = NULL;
     *why = NULL;
     if (kept == NULL)
         return BELFRY_ERR_NOMEM;
-    enum belfry_err err = resource_read(manifest, opts, &kept->resource, &fault);
+
+    struct kube_resource *resource = &kept->resource;
+    enum belfry_err err = belfry_kube_manifest_read(manifest, &doc, &fault);
+    if (err == BELFRY_OK)
+        err = crd_read(yyjson_doc_get_root(doc), resource, &fault);
+    if (err == BELFRY_OK)
+        err = set_prefix(resource, opts->prefix, &fault);
+    if (err == BELFRY_OK)
+        err = set_wrap(resource, opts, &fault);
+    if (err == BELFRY_OK)
+        err = set_text(&resource->guard, opts->under != NULL ? opts->under : resource->prefix);
+    if (err == BELFRY_OK)
+        err = hash_all(yyjson_doc_get_root(doc), resource);
+    yyjson_doc_free(doc);
+
     if (err == BELFRY_OK) {
-        *out = &kept->resource;
+        *out = resource;
         return BELFRY_OK;
     }
     if (err == BELFRY_ERR_INVALID)
         *why = strdup(fault.text);
-    kube_resource_unref(&kept->resource);
+    kube_resource_unref(resource);
     return err;
 }
 
@@ -515,8 +1027,15 @@ static uint64_t hash_api(const struct kube_api_resource *of, const struct kube_v
     return hash;
 }
 
-static enum belfry_err resource_set(struct kube_resource *resource, const struct kube_api_resource *of)
+enum belfry_err kube_resource_of_api(const struct kube_api_resource *of, struct kube_resource **out)
 {
+    if (!is_api_resource(of))
+        return BELFRY_ERR_INVALID;
+    struct kept *kept = kept_make();
+    if (kept == NULL)
+        return BELFRY_ERR_NOMEM;
+
+    struct kube_resource *resource = &kept->resource;
     resource->namespaced = of->namespaced;
     resource->is_verbatim = true;
     enum belfry_err err = set_text(&resource->group, of->group);
@@ -532,23 +1051,14 @@ static enum belfry_err resource_set(struct kube_resource *resource, const struct
         err = set_text(&resource->guard, "");
     if (err == BELFRY_OK)
         err = set_version(resource, of);
-    if (err != BELFRY_OK)
-        return err;
-    resource->hash = hash_api(of, &resource->versions[0]);
-    return set_made_texts(resource);
-}
+    if (err == BELFRY_OK) {
+        resource->hash = hash_api(of, &resource->versions[0]);
+        err = set_made_texts(resource);
+    }
 
-enum belfry_err kube_resource_of_api(const struct kube_api_resource *of, struct kube_resource **out)
-{
-    if (!is_api_resource(of))
-        return BELFRY_ERR_INVALID;
-    struct kept *kept = kept_make();
-    if (kept == NULL)
-        return BELFRY_ERR_NOMEM;
-    enum belfry_err err = resource_set(&kept->resource, of);
     if (err == BELFRY_OK)
-        *out = &kept->resource;
+        *out = resource;
     else
-        kube_resource_unref(&kept->resource);
+        kube_resource_unref(resource);
     return err;
 }

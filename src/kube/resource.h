@@ -7,6 +7,12 @@
  * the values are not Kubernetes objects: a template reads the key after `prefix`, and the value becomes the field that
  * `wrap_field` names ("spec") of an object that is made around it (object.h).
  *
+ * A CustomResourceDefinition is of apiextensions.k8s.io/v1 or of v1beta1. People no longer write the second form, but
+ * kube-apiserver stores definitions in etcd with it when it is shorter: schema, subresources, columns and selectable
+ * fields that all versions share are then stored once, beside the versions. What would make us serve wrong answers is
+ * checked: names, scope, versions, paths. Kubernetes' further rules for schemas are not: the schema is kept as it is.
+ * If conversion uses a webhook, only the storage version is served, because belfryd cannot convert.
+ *
  * A resource that an API server defines is verbatim: the values are its objects as the API server sends them, and
  * nothing in them is changed. Their names are what the API server accepts, so they are not checked.
  *
@@ -83,8 +89,8 @@ struct kube_resource_opts {
                                the guard is then the prefix of its objects */
 };
 
-/* Reads a manifest, YAML or JSON, of one CustomResourceDefinition (manifest.h and crd.h list what is rejected). In the
- * prefix, "{group}/" is omitted for the core group, and a '/' is added at the end if missing. A template contains
+/* Reads a manifest, YAML or JSON, of one CustomResourceDefinition (manifest.h lists the texts that are rejected). In
+ * the prefix, "{group}/" is omitted for the core group, and a '/' is added at the end if missing. A template contains
  * {name} and, for a namespaced resource, {namespace}, once each, with literals around them. The literal between the two
  * must contain a '/', so that every key has only one reading. *why (owned by the caller, NULL if there is no memory for
  * it) names the bad field and the problem. Errors: BELFRY_ERR_INVALID, BELFRY_ERR_NOMEM. */
