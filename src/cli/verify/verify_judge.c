@@ -10,12 +10,84 @@
 
 static const struct belfry_bytes no_key = {NULL, 0};
 
+/* ---- the window ---- */
+
+#define SLOTS_MIN 1024
+
+static bool window_grow(struct verify_window *window)
+{
+    size_t n_slots = window->n_slots == 0 ? SLOTS_MIN : window->n_slots * 2;
+    struct judge_rev **slots = calloc(n_slots, sizeof(struct judge_rev *));
+    if (slots == NULL)
+        return false;
+    for (uint64_t p = window->first; p != window->next; p++)
+        slots[p & (n_slots - 1)] = window->slots[p & (window->n_slots - 1)];
+    free(window->slots);
+    window->slots = slots;
+    window->n_slots = n_slots;
+    return true;
+}
+
+/* NULL: not held. */
+static const struct judge_rev *window_at(const struct verify_window *window, uint64_t place)
+{
+    bool held = place >= window->first && place < window->next;
+    return held ? window->slots[place & (window->n_slots - 1)] : NULL;
+}
+
+/* Consumes `rev`, on failure too. It must be newer than all that are held. Errors: BELFRY_ERR_NOMEM. */
+static enum belfry_err window_add(struct verify_window *window, struct judge_rev *rev)
+{
+    if (window->next - window->first == window->n_slots && !window_grow(window)) {
+        free(rev);
+        return BELFRY_ERR_NOMEM;
+    }
+    assert(window->next == window->first || window_at(window, window->next - 1)->rev < rev->rev);
+    window->slots[window->next++ & (window->n_slots - 1)] = rev;
+    window->bytes += rev->bytes;
+    return BELFRY_OK;
+}
+
+/* The place of the first that is of revision `rev` or newer; next when there is none. */
+static uint64_t window_find(const struct verify_window *window, int64_t rev)
+{
+    uint64_t low = window->first, high = window->next;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (window_at(window, middle)->rev < rev)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Drops the oldest, if there is one. */
+static void window_drop(struct verify_window *window)
+{
+    if (window->first == window->next)
+        return;
+    struct judge_rev *oldest = window->slots[window->first++ & (window->n_slots - 1)];
+    window->bytes -= oldest->bytes;
+    free(oldest);
+}
+
+static void window_fini(struct verify_window *window)
+{
+    while (window->first != window->next)
+        window_drop(window);
+    free(window->slots);
+    *window = (struct verify_window){.slots = NULL};
+}
+
 static const struct judge_rev *next_in_window(const void *user, int64_t from, int64_t to)
 {
     const struct verify_window *window = user;
-    const struct judge_rev *rev = verify_window_at(window, verify_window_find(window, from));
+    const struct judge_rev *rev = window_at(window, window_find(window, from));
     return rev != NULL && rev->rev <= to ? rev : NULL;
 }
+
+/* ---- its life ---- */
 
 enum belfry_err verify_judge_create(const struct verify_judge_opts *opts, struct verify_judge **out)
 {
@@ -35,7 +107,7 @@ void verify_judge_destroy(struct verify_judge *judge)
         return;
     while (judge->cases != NULL)
         verify_case_close(judge->cases);
-    verify_window_fini(&judge->window);
+    window_fini(&judge->window);
     free(judge);
 }
 
@@ -59,7 +131,7 @@ const struct judge_event *verify_judge_pick(const struct verify_judge *judge, ui
     uint64_t n = judge->window.next - judge->window.first;
     if (n == 0)
         return NULL;
-    const struct judge_rev *rev = verify_window_at(&judge->window, judge->window.first + number % n);
+    const struct judge_rev *rev = window_at(&judge->window, judge->window.first + number % n);
     return rev->n == 0 ? NULL : &rev->events[number / n % rev->n];
 }
 
@@ -170,7 +242,7 @@ static void case_settle(struct verify_case *c)
 /* The oldest revision leaves the window: a watcher that has not been sent it by now is not judged for it. */
 static void drop_oldest(struct verify_judge *judge)
 {
-    const struct judge_rev *oldest = verify_window_at(&judge->window, judge->window.first);
+    const struct judge_rev *oldest = window_at(&judge->window, judge->window.first);
     for (struct verify_case *c = judge->cases; c != NULL; c = c->next) {
         if (c->watch.next > oldest->rev)
             continue;
@@ -178,7 +250,7 @@ static void drop_oldest(struct verify_judge *judge)
         c->watch.next = oldest->rev + 1;
     }
     judge->first = oldest->rev + 1;
-    verify_window_drop(&judge->window);
+    window_drop(&judge->window);
 }
 
 /* ---- the reference ---- */
@@ -188,7 +260,7 @@ void verify_judge_begin(struct verify_judge *judge, int64_t first)
     judge->numbers.n_gaps += judge->told;
     judge->told = false;
     while (judge->window.first != judge->window.next)
-        verify_window_drop(&judge->window);
+        window_drop(&judge->window);
     judge->missing = judge->asked = (struct verify_prev){.rev = 0};
     judge->first = first;
     judge->head = first - 1;
@@ -202,7 +274,7 @@ void verify_judge_begin(struct verify_judge *judge, int64_t first)
 enum belfry_err verify_judge_reference(struct verify_judge *judge, struct judge_rev *rev)
 {
     int64_t at = rev->rev;
-    if (verify_window_add(&judge->window, rev) != BELFRY_OK)
+    if (window_add(&judge->window, rev) != BELFRY_OK)
         return BELFRY_ERR_NOMEM;
     judge->numbers.n_revisions++;
     judge->told = true;

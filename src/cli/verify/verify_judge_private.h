@@ -3,9 +3,19 @@
 #define BELFRY_CLI_VERIFY_VERIFY_JUDGE_PRIVATE_H
 
 #include "cli/verify/verify_judge.h"
-#include "cli/verify/verify_window.h"
+#include "judge/judge_rev.h"
 
 #define PREV_KEY 256 /* a longer key is cut */
+
+/* The newest revisions of the reference, in order. A place is the number of revisions that were added before:
+ * [first, next) are held. The window does not bound itself: the judge drops the oldest, after it has counted what that
+ * means for each case. */
+struct verify_window {
+    struct judge_rev **slots; /* owned, and what they point at; a place p is at p & (n_slots - 1) */
+    size_t n_slots;           /* a power of two, or 0 */
+    uint64_t first, next;     /* places */
+    size_t bytes;             /* of all revisions held */
+};
 
 /* A previous value that a watcher was not sent although the reference was, kept until it is known whether a compaction
  * explains that. A copy: by then the event may have left the window. */
