@@ -363,6 +363,93 @@ static void rates_are_of_the_time_between(void **state)
     assert_non_null(strstr(text, "p50 - p99 -"));
 }
 
+/* ---- the last hour ---- */
+
+static const char two_columns[] =
+    "{\"every_s\":5,\"samples\":720,\"bytes\":1,\"columns\":[\"time_s\",\"deliveries\",\"p99_ms\",\"memory_bytes\"],"
+    "\"first\":0,\"rows\":[[1,null,null,1000],[6,0,null,2000],[11,700,0.4,3000],[16,100,12.8,20000]]}";
+
+#define UNREADABLE "what this belfryd says of its last hour cannot be read\n"
+
+/* The lines below the head, at most so many. */
+static const char *show_hour(const char *json, size_t columns, size_t most)
+{
+    static char body[16384];
+    snprintf(body, sizeof(body), "%s", json);
+    const struct http_page page = {.body = body, .len = strlen(body)};
+    struct top_view view = {.hour = &page, .columns = columns, .line_end = "\n"};
+    if (most < SIZE_MAX)
+        for (view.lines = data.numbers.n_troubles + 1; top_screen_page(&data, &view) < most;)
+            view.lines++;
+    show(&view);
+    const char *blank = strstr(text, "\n\n");
+    return blank == NULL ? "" : blank + 2;
+}
+
+static void each_number_of_the_hour_has_a_line(void **state)
+{
+    (void)state;
+    assert_int_equal(read_with(rows_json), BELFRY_OK);
+    assert_string_equal(show_hour(two_columns, 0, SIZE_MAX),
+                        "LAST HOUR                 NOW       LARGEST   of 20s; a restart forgets it\n"
+                        "deliveries              100/s         700/s   ▁█▂\n"
+                        "delivery p99          12.8 ms       12.8 ms    ▁█\n"
+                        "memory                  20 kB         20 kB  ▁▂▂█\n");
+}
+
+static void of_the_hour_what_does_not_fit_is_left_out(void **state)
+{
+    (void)state;
+    assert_int_equal(read_with(rows_json), BELFRY_OK);
+    assert_string_equal(show_hour(two_columns, 44, 2), "LAST HOUR                 NOW       LARGEST\n"
+                                                       "deliveries              100/s         700/s\n");
+    assert_string_equal(show_hour(two_columns, 0, 0), "");
+    assert_string_equal(show_hour("404", 0, 0), "");
+}
+
+/* 600 samples, of which one is large: it is in the course though a column stands for ten of them. */
+static void a_long_hour_keeps_its_peaks(void **state)
+{
+    char json[16384];
+    size_t at = (size_t)snprintf(json, sizeof(json), "{\"every_s\":5,\"columns\":[\"time_s\",\"events\"],\"rows\":[");
+    (void)state;
+    assert_int_equal(read_with(rows_json), BELFRY_OK);
+    for (int i = 0; i < 600; i++)
+        at += (size_t)snprintf(json + at, sizeof(json) - at, "%s[%d,%d]", i > 0 ? "," : "", i, i == 305 ? 9000 : 1);
+    snprintf(json + at, sizeof(json) - at, "]}");
+    const char *hour = show_hour(json, 0, SIZE_MAX), *peak = strstr(hour, "█");
+    assert_non_null(peak);
+    assert_null(strstr(peak + 1, "█"));
+    assert_non_null(strstr(hour, "9,000/s"));
+    assert_non_null(strstr(hour, "of 50m"));
+}
+
+static void other_documents_of_an_hour_cannot_be_read_or_have_no_lines(void **state)
+{
+    (void)state;
+    static const char *const others[] = {"404", "{", "{\"columns\":[],\"rows\":{}}"};
+    assert_int_equal(read_with(rows_json), BELFRY_OK);
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        assert_string_equal(show_hour(others[i], 0, SIZE_MAX), UNREADABLE);
+    assert_non_null(strstr(show_hour("{\"columns\":[\"events\",7],\"rows\":[]}", 0, SIZE_MAX), "events in"));
+    assert_non_null(strstr(show_hour("{\"columns\":[\"events\"],\"rows\":[[\"x\"],7,[-3e300],[1e300]]}", 0, SIZE_MAX),
+                           "events in"));
+}
+
+static enum belfry_err hour_scenario(void)
+{
+    return strcmp(show_hour(two_columns, 0, SIZE_MAX), UNREADABLE) == 0 ? BELFRY_ERR_NOMEM : BELFRY_OK;
+}
+
+static void an_hour_without_memory_cannot_be_read(void **state)
+{
+    (void)state;
+    assert_int_equal(read_with(rows_json), BELFRY_OK);
+    assert_true(refuse_sweep(hour_scenario) >= 1);
+}
+
+/* ---- ages and numbers ---- */
+
 static void ages_and_numbers_are_for_people(void **state)
 {
     (void)state;
@@ -415,6 +502,11 @@ int main(void)
         cmocka_unit_test_teardown(help_fits_a_small_terminal, clean),
         cmocka_unit_test_teardown(resources_have_a_line_of_their_own, clean),
         cmocka_unit_test_teardown(rates_are_of_the_time_between, clean),
+        cmocka_unit_test_teardown(each_number_of_the_hour_has_a_line, clean),
+        cmocka_unit_test_teardown(of_the_hour_what_does_not_fit_is_left_out, clean),
+        cmocka_unit_test_teardown(a_long_hour_keeps_its_peaks, clean),
+        cmocka_unit_test_teardown(other_documents_of_an_hour_cannot_be_read_or_have_no_lines, clean),
+        cmocka_unit_test_teardown(an_hour_without_memory_cannot_be_read, clean),
         cmocka_unit_test(ages_and_numbers_are_for_people),
         cmocka_unit_test_teardown(every_refused_allocation_is_told, clean),
     };

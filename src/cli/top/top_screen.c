@@ -3,12 +3,13 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <yyjson.h>
 
 #include "cli/out/human_size.h"
-#include "cli/top/top_hour.h"
 #include "cli/top/top_line.h"
 #include "cli/top/top_table.h"
 #include "cli/top/top_text.h"
+#include "json/json_alc.h"
 
 /* ---- the lines on top: five, and one for each pool in trouble ---- */
 
@@ -209,12 +210,152 @@ static size_t write_troubles(FILE *out, const struct top_numbers *n, const struc
     return i;
 }
 
-/* An older tier has no hour. */
+/* ---- the last hour: /debug/hour ---- */
+
+#define HOUR_COURSE      60 /* columns at most */
+#define HOUR_NAME_WIDTH  15
+#define HOUR_VALUE_WIDTH 12
+
+enum hour_unit { UNIT_RATE, UNIT_BYTES_RATE, UNIT_NUMBER, UNIT_BYTES, UNIT_MS };
+
+/* How people call a column of the document, and read its values. */
+static const struct hour_label {
+    const char *column, *label;
+    enum hour_unit unit;
+} hour_labels[] = {
+    {"events", "events in", UNIT_RATE},      {"deliveries", "deliveries", UNIT_RATE},
+    {"sent_bytes", "sent", UNIT_BYTES_RATE}, {"p50_ms", "delivery p50", UNIT_MS},
+    {"p99_ms", "delivery p99", UNIT_MS},     {"lag_ms", "lag", UNIT_MS},
+    {"watchers", "watchers", UNIT_NUMBER},   {"connections", "connections", UNIT_NUMBER},
+    {"reads_replica", "reads", UNIT_RATE},   {"reads_upstream", "by upstream", UNIT_RATE},
+    {"relayed", "relayed", UNIT_RATE},       {"rejected", "rejected", UNIT_RATE},
+    {"memory_bytes", "memory", UNIT_BYTES},
+};
+
+/* A value; `known` false: null, or no number. */
+struct hour_value {
+    bool known;
+    double number;
+};
+
+static struct hour_value value_of(yyjson_val *row, size_t column)
+{
+    yyjson_val *cell = yyjson_arr_get(row, column);
+    return (struct hour_value){yyjson_is_num(cell), yyjson_get_num(cell)};
+}
+
+static struct hour_value larger(struct hour_value a, struct hour_value b)
+{
+    return !a.known || (b.known && b.number > a.number) ? b : a;
+}
+
+static void print_hour_value(struct hour_value value, enum hour_unit unit, char out[TOP_TEXT])
+{
+    char text[TOP_TEXT];
+    if (!value.known || value.number < 0) {
+        snprintf(out, TOP_TEXT, "-");
+        return;
+    }
+    uint64_t whole = value.number < 1e18 ? (uint64_t)(value.number + 0.5) : UINT64_MAX;
+    switch (unit) {
+    case UNIT_MS:
+        snprintf(out, TOP_TEXT, "%.3g ms", value.number);
+        return;
+    case UNIT_BYTES:
+    case UNIT_BYTES_RATE:
+        human_size(whole < INT64_MAX ? (int64_t)whole : INT64_MAX, text);
+        break;
+    case UNIT_RATE:
+    case UNIT_NUMBER:
+        top_text_number(whole, text);
+        break;
+    }
+    snprintf(out, TOP_TEXT, "%.28s%s", text, unit == UNIT_RATE || unit == UNIT_BYTES_RATE ? "/s" : "");
+}
+
+/* What a number is now, the largest that it was, and its course, the oldest sample first. A column of the course is the
+ * largest of the samples that it stands for; a blank: none of them is known. */
+static void write_hour_row(FILE *out, yyjson_val *rows, size_t column, const struct hour_label *label,
+                           const struct top_view *view)
+{
+    static const char *const blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    const size_t highest = sizeof(blocks) / sizeof(blocks[0]) - 1;
+    struct top_line line;
+    char now[TOP_TEXT], most[TOP_TEXT];
+    size_t n = yyjson_arr_size(rows), steps = n < HOUR_COURSE ? n : HOUR_COURSE;
+    struct hour_value course[HOUR_COURSE] = {{false, 0}}, largest = {false, 0}, newest = {false, 0};
+    yyjson_val *row;
+    size_t i, max;
+    yyjson_arr_foreach(rows, i, max, row)
+    {
+        newest = value_of(row, column);
+        largest = larger(largest, newest);
+        course[i * steps / n] = larger(course[i * steps / n], newest);
+    }
+    print_hour_value(newest, label->unit, now);
+    print_hour_value(largest, label->unit, most);
+    top_line_begin(&line, view->columns);
+    top_line_cell(&line, label->label, HOUR_NAME_WIDTH, TOP_LEFT);
+    top_line_cell(&line, now, HOUR_VALUE_WIDTH, TOP_RIGHT);
+    top_line_cell(&line, most, HOUR_VALUE_WIDTH, TOP_RIGHT);
+    top_line_add(&line, "  ");
+    for (i = 0; i < steps; i++) {
+        bool is_part = course[i].known && largest.number > 0;
+        double part = is_part ? course[i].number / largest.number * (double)highest + 0.5 : 0;
+        size_t step = part < 0 ? 0 : part > (double)highest ? highest : (size_t)part;
+        top_line_add(&line, "%s", course[i].known ? blocks[step] : " ");
+    }
+    top_line_end(&line, out, view->line_end);
+}
+
+/* False: the document has no such column. */
+static bool find_column(yyjson_val *columns, const char *name, size_t *out)
+{
+    yyjson_val *column;
+    size_t i, max;
+    yyjson_arr_foreach(columns, i, max, column)
+    {
+        if (yyjson_equals_str(column, name)) {
+            *out = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void write_hour_head(FILE *out, yyjson_val *root, size_t n, const struct top_view *view)
+{
+    struct top_line line;
+    char span[TOP_TEXT];
+    top_text_age(n * yyjson_get_uint(yyjson_obj_get(root, "every_s")) * 1000, span);
+    top_line_begin(&line, view->columns);
+    top_line_cell(&line, "LAST HOUR", HOUR_NAME_WIDTH, TOP_LEFT);
+    top_line_cell(&line, "NOW", HOUR_VALUE_WIDTH, TOP_RIGHT);
+    top_line_cell(&line, "LARGEST", HOUR_VALUE_WIDTH, TOP_RIGHT);
+    top_line_field(&line, "of %s; a restart forgets it", span);
+    top_line_end(&line, out, view->line_end);
+}
+
+/* At most so many lines. An older tier has no hour. */
 static void write_hour(FILE *out, const struct top_view *view, size_t most)
 {
-    struct top_hour_view hour = {.columns = view->columns, .most = most, .line_end = view->line_end};
-    if (top_hour_write(out, view->hour->body, view->hour->len, &hour) != BELFRY_OK && most > 0)
+    const struct http_page *page = view->hour;
+    yyjson_doc *doc = yyjson_read_opts(page->body, page->len, YYJSON_READ_NOFLAG, &belfry_json_alc, NULL);
+    yyjson_val *root = yyjson_doc_get_root(doc);
+    yyjson_val *columns = yyjson_obj_get(root, "columns"), *rows = yyjson_obj_get(root, "rows");
+    size_t column, written = 1;
+    if (most > 0 && yyjson_is_arr(columns) && yyjson_is_arr(rows)) {
+        write_hour_head(out, root, yyjson_arr_size(rows), view);
+        for (size_t i = 0; i < sizeof(hour_labels) / sizeof(hour_labels[0]) && written < most; i++) {
+            if (find_column(columns, hour_labels[i].column, &column)) {
+                write_hour_row(out, rows, column, &hour_labels[i], view);
+                written++;
+            }
+        }
+    } else if (most > 0) {
         fprintf(out, "what this belfryd says of its last hour cannot be read%s", view->line_end);
+    }
+    yyjson_doc_free(doc);
 }
 
 /* ---- the whole ---- */

@@ -3,7 +3,11 @@
  * top_screen: top_data as lines for people, and the help. At 80 columns nothing that matters is cut: lines leave out
  * whole fields, and the table whole columns (top_table.h).
  *
- * Thread: owner of the stream. Memory: none.
+ * Of the last hour there is one line for each number: what it is now, the largest that it was, and its course.
+ *
+ *     deliveries        1,200/s   9,400/s  ▁▁▁▂▂▂▇█▅▁▁▁▁
+ *
+ * Thread: owner of the stream. Memory: the parsed hour, during the call.
  */
 #ifndef BELFRY_CLI_TOP_TOP_SCREEN_H
 #define BELFRY_CLI_TOP_TOP_SCREEN_H
