@@ -329,37 +329,23 @@ static enum belfry_err open_container(struct builder *b, const yaml_event_t *eve
     return err;
 }
 
-static enum belfry_err open_map(struct builder *b, const yaml_event_t *event)
-{
-    enum belfry_err err = check_tag(b, event, event->data.mapping_start.tag, YAML_MAP_TAG);
-    return err == BELFRY_OK ? open_container(b, event, yyjson_mut_obj(b->doc)) : err;
-}
-
-static enum belfry_err open_list(struct builder *b, const yaml_event_t *event)
-{
-    enum belfry_err err = check_tag(b, event, event->data.sequence_start.tag, YAML_SEQ_TAG);
-    return err == BELFRY_OK ? open_container(b, event, yyjson_mut_arr(b->doc)) : err;
-}
-
-static enum belfry_err open_document(struct builder *b, const yaml_event_t *event)
-{
-    if (b->n_documents++ > 0)
-        return belfry_kube_fault_say(b->fault, "line %zu: a second document begins here: one file holds one manifest",
-                                     line_of(event));
-    return BELFRY_OK;
-}
-
 static enum belfry_err take_event(struct builder *b, const yaml_event_t *event)
 {
+    enum belfry_err err;
     switch (event->type) {
     case YAML_DOCUMENT_START_EVENT:
-        return open_document(b, event);
+        if (b->n_documents++ > 0)
+            return belfry_kube_fault_say(
+                b->fault, "line %zu: a second document begins here: one file holds one manifest", line_of(event));
+        return BELFRY_OK;
     case YAML_SCALAR_EVENT:
         return take_scalar(b, event);
     case YAML_MAPPING_START_EVENT:
-        return open_map(b, event);
+        err = check_tag(b, event, event->data.mapping_start.tag, YAML_MAP_TAG);
+        return err == BELFRY_OK ? open_container(b, event, yyjson_mut_obj(b->doc)) : err;
     case YAML_SEQUENCE_START_EVENT:
-        return open_list(b, event);
+        err = check_tag(b, event, event->data.sequence_start.tag, YAML_SEQ_TAG);
+        return err == BELFRY_OK ? open_container(b, event, yyjson_mut_arr(b->doc)) : err;
     case YAML_MAPPING_END_EVENT:
         b->depth--;
         return check_keys(b, &b->levels[b->depth]);

@@ -234,15 +234,6 @@ const char *kube_catalog_guard(const struct kube_catalog *catalog, size_t i)
 
 /* ---- groups ---- */
 
-static bool has_version(const struct group *group, const char *name)
-{
-    for (size_t i = 0; i < group->n_versions; i++) {
-        if (strcmp(group->versions[i], name) == 0)
-            return true;
-    }
-    return false;
-}
-
 static int version_preference_cmp(const void *a, const void *b)
 {
     return kube_version_order(*(const char *const *)a, *(const char *const *)b);
@@ -251,8 +242,10 @@ static int version_preference_cmp(const void *a, const void *b)
 /* A group has few versions however many resources it has, so the array grows by one per new version. */
 static enum belfry_err add_version(struct group *group, const char *name)
 {
-    if (has_version(group, name))
-        return BELFRY_OK;
+    for (size_t i = 0; i < group->n_versions; i++) {
+        if (strcmp(group->versions[i], name) == 0)
+            return BELFRY_OK;
+    }
     const char **versions = realloc(group->versions, (group->n_versions + 1) * sizeof(*versions));
     if (versions == NULL)
         return BELFRY_ERR_NOMEM;
@@ -363,35 +356,6 @@ static void write_aggregated_resource(struct belfry_json *json, const struct kub
     belfry_json_close(json, '}');
 }
 
-static void write_aggregated_version(struct belfry_json *json, const struct group *group, const char *name)
-{
-    belfry_json_open(json, NULL, '{');
-    belfry_json_str(json, "version", name);
-    belfry_json_open(json, "resources", '[');
-    for (size_t i = 0; i < group->n_resources; i++) {
-        const struct kube_version *version = kube_resource_served(group->resources[i], belfry_bytes_str(name));
-        if (version != NULL)
-            write_aggregated_resource(json, group->resources[i], version);
-    }
-    belfry_json_close(json, ']');
-    belfry_json_str(json, "freshness", "Current");
-    belfry_json_close(json, '}');
-}
-
-static void write_aggregated_group(struct belfry_json *json, const struct group *group)
-{
-    belfry_json_open(json, NULL, '{');
-    belfry_json_open(json, "metadata", '{');
-    if (group->name[0] != '\0')
-        belfry_json_str(json, "name", group->name);
-    belfry_json_close(json, '}');
-    belfry_json_open(json, "versions", '[');
-    for (size_t i = 0; i < group->n_versions; i++)
-        write_aggregated_version(json, group, group->versions[i]);
-    belfry_json_close(json, ']');
-    belfry_json_close(json, '}');
-}
-
 /* APIGroupDiscoveryList (apidiscovery.k8s.io/v2), without groups that have no resources. */
 static enum belfry_err discovery_aggregated(const struct group *groups, size_t n, struct belfry_buf *out)
 {
@@ -402,9 +366,32 @@ static enum belfry_err discovery_aggregated(const struct group *groups, size_t n
     belfry_json_open(&json, "metadata", '{');
     belfry_json_close(&json, '}');
     belfry_json_open(&json, "items", '[');
-    for (size_t i = 0; i < n; i++) {
-        if (groups[i].n_resources > 0)
-            write_aggregated_group(&json, &groups[i]);
+    for (const struct group *group = groups; group < groups + n; group++) {
+        if (group->n_resources == 0)
+            continue;
+        belfry_json_open(&json, NULL, '{');
+        belfry_json_open(&json, "metadata", '{');
+        if (group->name[0] != '\0')
+            belfry_json_str(&json, "name", group->name);
+        belfry_json_close(&json, '}');
+        belfry_json_open(&json, "versions", '[');
+        for (size_t i = 0; i < group->n_versions; i++) {
+            belfry_json_open(&json, NULL, '{');
+            belfry_json_str(&json, "version", group->versions[i]);
+            belfry_json_open(&json, "resources", '[');
+            for (size_t k = 0; k < group->n_resources; k++) {
+                const struct kube_resource *resource = group->resources[k];
+                const struct kube_version *served =
+                    kube_resource_served(resource, belfry_bytes_str(group->versions[i]));
+                if (served != NULL)
+                    write_aggregated_resource(&json, resource, served);
+            }
+            belfry_json_close(&json, ']');
+            belfry_json_str(&json, "freshness", "Current");
+            belfry_json_close(&json, '}');
+        }
+        belfry_json_close(&json, ']');
+        belfry_json_close(&json, '}');
     }
     belfry_json_close(&json, ']');
     belfry_json_close(&json, '}');
@@ -482,32 +469,6 @@ static enum belfry_err discovery_group(const struct group *group, struct belfry_
     return belfry_json_finish(&json);
 }
 
-static void write_resource(struct belfry_json *json, const struct kube_resource *resource)
-{
-    belfry_json_open(json, NULL, '{');
-    belfry_json_str(json, "name", resource->plural);
-    belfry_json_str(json, "singularName", resource->singular);
-    belfry_json_bool(json, "namespaced", resource->namespaced);
-    belfry_json_str(json, "kind", resource->kind);
-    write_verbs(json);
-    write_list(json, "shortNames", resource->short_names, resource->n_short_names);
-    write_list(json, "categories", resource->categories, resource->n_categories);
-    belfry_json_close(json, '}');
-}
-
-static void write_status(struct belfry_json *json, const struct kube_resource *resource)
-{
-    char name[STATUS_NAME_MAX];
-    snprintf(name, sizeof(name), "%s/status", resource->plural);
-    belfry_json_open(json, NULL, '{');
-    belfry_json_str(json, "name", name);
-    belfry_json_str(json, "singularName", "");
-    belfry_json_bool(json, "namespaced", resource->namespaced);
-    belfry_json_str(json, "kind", resource->kind);
-    write_get_verb(json);
-    belfry_json_close(json, '}');
-}
-
 /* APIResourceList of one version. */
 static enum belfry_err discovery_resources(const struct group *group, const char *version, struct belfry_buf *out)
 {
@@ -523,9 +484,27 @@ static enum belfry_err discovery_resources(const struct group *group, const char
         const struct kube_version *served = kube_resource_served(group->resources[i], belfry_bytes_str(version));
         if (served == NULL)
             continue;
-        write_resource(&json, group->resources[i]);
-        if (served->has_status)
-            write_status(&json, group->resources[i]);
+        const struct kube_resource *resource = group->resources[i];
+        belfry_json_open(&json, NULL, '{');
+        belfry_json_str(&json, "name", resource->plural);
+        belfry_json_str(&json, "singularName", resource->singular);
+        belfry_json_bool(&json, "namespaced", resource->namespaced);
+        belfry_json_str(&json, "kind", resource->kind);
+        write_verbs(&json);
+        write_list(&json, "shortNames", resource->short_names, resource->n_short_names);
+        write_list(&json, "categories", resource->categories, resource->n_categories);
+        belfry_json_close(&json, '}');
+        if (!served->has_status)
+            continue;
+        char name[STATUS_NAME_MAX];
+        snprintf(name, sizeof(name), "%s/status", resource->plural);
+        belfry_json_open(&json, NULL, '{');
+        belfry_json_str(&json, "name", name);
+        belfry_json_str(&json, "singularName", "");
+        belfry_json_bool(&json, "namespaced", resource->namespaced);
+        belfry_json_str(&json, "kind", resource->kind);
+        write_get_verb(&json);
+        belfry_json_close(&json, '}');
     }
     belfry_json_close(&json, ']');
     belfry_json_close(&json, '}');
@@ -637,25 +616,7 @@ static bool schema_describe(yyjson_mut_doc *doc, yyjson_mut_val *properties, con
            schema_put(doc, properties, name, property);
 }
 
-/* A reference cannot have a description; allOf around it can. */
-static bool put_metadata(yyjson_mut_doc *doc, yyjson_mut_val *properties)
-{
-    yyjson_mut_val *metadata = yyjson_mut_obj(doc), *all = yyjson_mut_arr(doc), *ref = yyjson_mut_obj(doc);
-    return schema_put_text(doc, ref, "$ref", SCHEMA_REF OBJECT_META) && all != NULL &&
-           yyjson_mut_arr_append(all, ref) &&
-           schema_put_text(doc, metadata, "description", "The object's name, and what was noted about it.") &&
-           schema_put(doc, metadata, "allOf", all) && schema_put(doc, properties, "metadata", metadata);
-}
-
-static bool put_kind(yyjson_mut_doc *doc, yyjson_mut_val *root, const struct kube_resource *resource,
-                     const struct kube_version *version)
-{
-    yyjson_mut_val *kind = yyjson_mut_obj(doc), *kinds = yyjson_mut_arr(doc);
-    return schema_put_text(doc, kind, "group", resource->group) && schema_put_text(doc, kind, "kind", resource->kind) &&
-           schema_put_text(doc, kind, "version", version->name) && kinds != NULL &&
-           yyjson_mut_arr_append(kinds, kind) && schema_put(doc, root, "x-kubernetes-group-version-kind", kinds);
-}
-
+/* Adds what every object has. */
 static bool schema_complete(yyjson_mut_doc *doc, const struct kube_resource *resource,
                             const struct kube_version *version)
 {
@@ -666,9 +627,21 @@ static bool schema_complete(yyjson_mut_doc *doc, const struct kube_resource *res
         if (!schema_put(doc, root, "properties", properties))
             return false;
     }
-    return schema_describe(doc, properties, "apiVersion", "The group and version of this form of the object.") &&
-           schema_describe(doc, properties, "kind", "The kind of the object.") && put_metadata(doc, properties) &&
-           put_kind(doc, root, resource, version);
+    if (!schema_describe(doc, properties, "apiVersion", "The group and version of this form of the object.") ||
+        !schema_describe(doc, properties, "kind", "The kind of the object."))
+        return false;
+
+    /* a reference cannot have a description; allOf around it can */
+    yyjson_mut_val *metadata = yyjson_mut_obj(doc), *all = yyjson_mut_arr(doc), *ref = yyjson_mut_obj(doc);
+    if (!schema_put_text(doc, ref, "$ref", SCHEMA_REF OBJECT_META) || all == NULL || !yyjson_mut_arr_append(all, ref) ||
+        !schema_put_text(doc, metadata, "description", "The object's name, and what was noted about it.") ||
+        !schema_put(doc, metadata, "allOf", all) || !schema_put(doc, properties, "metadata", metadata))
+        return false;
+
+    yyjson_mut_val *kind = yyjson_mut_obj(doc), *kinds = yyjson_mut_arr(doc);
+    return schema_put_text(doc, kind, "group", resource->group) && schema_put_text(doc, kind, "kind", resource->kind) &&
+           schema_put_text(doc, kind, "version", version->name) && kinds != NULL &&
+           yyjson_mut_arr_append(kinds, kind) && schema_put(doc, root, "x-kubernetes-group-version-kind", kinds);
 }
 
 /* Appends the schema of the resource's objects: the manifest's or, without one, a schema that allows anything. */
@@ -1020,25 +993,6 @@ static struct document *add_version_document(struct kube_catalog *catalog, const
     return document;
 }
 
-static uint64_t hash_group(const struct group *group)
-{
-    uint64_t hash = 0;
-    for (size_t i = 0; i < group->n_resources; i++)
-        hash = belfry_hash_int(hash ^ group->resources[i]->hash);
-    return hash;
-}
-
-static void write_openapi_link(struct belfry_json *json, const struct document *document)
-{
-    char url[DOCUMENT_PATH + 32];
-    bool is_written = document->group == NULL;
-    uint64_t hash = is_written ? belfry_hash(hash_key, belfry_buf_bytes(&document->body)) : hash_group(document->group);
-    snprintf(url, sizeof(url), "%s?hash=%016" PRIX64, document->path, hash);
-    belfry_json_open(json, document->path + strlen("/openapi/v3/"), '{');
-    belfry_json_str(json, "serverRelativeURL", url);
-    belfry_json_close(json, '}');
-}
-
 /* Most of the work is here, so a partial catalog leaves the schemas until they are requested. */
 static enum belfry_err make_openapi(struct kube_catalog *catalog, enum extent extent)
 {
@@ -1050,47 +1004,26 @@ static enum belfry_err make_openapi(struct kube_catalog *catalog, enum extent ex
         const struct group *group = &catalog->groups[i];
         for (size_t k = 0; k < group->n_versions && err == BELFRY_OK; k++) {
             struct document *document = add_version_document(catalog, "/openapi/v3", group, group->versions[k]);
+            char url[DOCUMENT_PATH + 32];
+            uint64_t hash = 0;
             if (extent == WHOLE) {
                 err = openapi_write(group, group->versions[k], &document->body);
+                hash = belfry_hash(hash_key, belfry_buf_bytes(&document->body));
             } else {
                 document->group = group;
                 document->version = group->versions[k];
+                for (size_t r = 0; r < group->n_resources; r++)
+                    hash = belfry_hash_int(hash ^ group->resources[r]->hash);
             }
-            write_openapi_link(&json, document);
+            snprintf(url, sizeof(url), "%s?hash=%016" PRIX64, document->path, hash);
+            belfry_json_open(&json, document->path + strlen("/openapi/v3/"), '{');
+            belfry_json_str(&json, "serverRelativeURL", url);
+            belfry_json_close(&json, '}');
         }
     }
     belfry_json_close(&json, '}');
     belfry_json_close(&json, '}');
     return err == BELFRY_OK ? belfry_json_finish(&json) : err;
-}
-
-static enum belfry_err make_group_documents(struct kube_catalog *catalog, const struct group *group)
-{
-    enum belfry_err err = BELFRY_OK;
-    if (group->name[0] != '\0') {
-        char path[DOCUMENT_PATH];
-        snprintf(path, sizeof(path), "/apis/%s", group->name);
-        err = discovery_group(group, add_document(catalog, path, false));
-    }
-    for (size_t i = 0; i < group->n_versions && err == BELFRY_OK; i++) {
-        struct document *document = add_version_document(catalog, "", group, group->versions[i]);
-        err = discovery_resources(group, group->versions[i], &document->body);
-    }
-    return err;
-}
-
-static enum belfry_err make_roots(struct kube_catalog *catalog)
-{
-    const struct group *core = catalog->groups, *others = catalog->groups + 1;
-    size_t n = catalog->n_groups - 1;
-    enum belfry_err err = discovery_versions(core, add_document(catalog, "/api", false));
-    if (err == BELFRY_OK)
-        err = discovery_aggregated(core, 1, add_document(catalog, "/api", true));
-    if (err == BELFRY_OK)
-        err = discovery_groups(others, n, add_document(catalog, "/apis", false));
-    if (err == BELFRY_OK)
-        err = discovery_aggregated(others, n, add_document(catalog, "/apis", true));
-    return err;
 }
 
 static enum belfry_err make_documents(struct kube_catalog *catalog, enum extent extent)
@@ -1101,9 +1034,29 @@ static enum belfry_err make_documents(struct kube_catalog *catalog, enum extent 
     catalog->documents = calloc(n, sizeof(*catalog->documents));
     if (catalog->documents == NULL)
         return BELFRY_ERR_NOMEM;
-    enum belfry_err err = make_roots(catalog);
-    for (size_t i = 0; i < catalog->n_groups && err == BELFRY_OK; i++)
-        err = make_group_documents(catalog, &catalog->groups[i]);
+
+    const struct group *core = catalog->groups, *others = catalog->groups + 1;
+    size_t n_others = catalog->n_groups - 1;
+    enum belfry_err err = discovery_versions(core, add_document(catalog, "/api", false));
+    if (err == BELFRY_OK)
+        err = discovery_aggregated(core, 1, add_document(catalog, "/api", true));
+    if (err == BELFRY_OK)
+        err = discovery_groups(others, n_others, add_document(catalog, "/apis", false));
+    if (err == BELFRY_OK)
+        err = discovery_aggregated(others, n_others, add_document(catalog, "/apis", true));
+
+    for (size_t i = 0; i < catalog->n_groups && err == BELFRY_OK; i++) {
+        const struct group *group = &catalog->groups[i];
+        if (group->name[0] != '\0') {
+            char path[DOCUMENT_PATH];
+            snprintf(path, sizeof(path), "/apis/%s", group->name);
+            err = discovery_group(group, add_document(catalog, path, false));
+        }
+        for (size_t k = 0; k < group->n_versions && err == BELFRY_OK; k++) {
+            struct document *document = add_version_document(catalog, "", group, group->versions[k]);
+            err = discovery_resources(group, group->versions[k], &document->body);
+        }
+    }
     return err == BELFRY_OK ? make_openapi(catalog, extent) : err;
 }
 

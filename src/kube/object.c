@@ -109,37 +109,30 @@ static bool put_members(struct pen *pen, yyjson_val *object, unsigned depth, ski
     return true;
 }
 
-static bool put_array(struct pen *pen, yyjson_val *array, unsigned depth)
-{
-    yyjson_arr_iter values = yyjson_arr_iter_with(array);
-    *pen->at++ = '[';
-    for (yyjson_val *val; (val = yyjson_arr_iter_next(&values)) != NULL;) {
-        if (values.idx > 1)
-            *pen->at++ = ',';
-        if (!object_put_value(pen, val, depth))
-            return false;
-    }
-    *pen->at++ = ']';
-    return true;
-}
-
-static bool put_object(struct pen *pen, yyjson_val *object, unsigned depth)
-{
-    *pen->at++ = '{';
-    if (!put_members(pen, object, depth, NULL, true))
-        return false;
-    *pen->at++ = '}';
-    return true;
-}
-
 /* `depth`: the number of enclosing objects and arrays. False: too deep. */
 static bool object_put_value(struct pen *pen, yyjson_val *val, unsigned depth)
 {
+    yyjson_arr_iter values;
+    if (yyjson_is_ctn(val) && depth >= KUBE_OBJECT_DEPTH_MAX)
+        return false;
     switch (yyjson_get_type(val)) {
     case YYJSON_TYPE_OBJ:
-        return depth < KUBE_OBJECT_DEPTH_MAX && put_object(pen, val, depth + 1);
+        *pen->at++ = '{';
+        if (!put_members(pen, val, depth + 1, NULL, true))
+            return false;
+        *pen->at++ = '}';
+        return true;
     case YYJSON_TYPE_ARR:
-        return depth < KUBE_OBJECT_DEPTH_MAX && put_array(pen, val, depth + 1);
+        values = yyjson_arr_iter_with(val);
+        *pen->at++ = '[';
+        for (yyjson_val *element; (element = yyjson_arr_iter_next(&values)) != NULL;) {
+            if (values.idx > 1)
+                *pen->at++ = ',';
+            if (!object_put_value(pen, element, depth + 1))
+                return false;
+        }
+        *pen->at++ = ']';
+        return true;
     case YYJSON_TYPE_STR:
         put_val_string(pen, val);
         return true;
@@ -185,25 +178,6 @@ static size_t text_max(const struct source *source)
 
 #define MADE_METADATA "{\"resourceVersion\":\"" /* the end of a head that is made */
 
-static void object_put_head(struct pen *pen, const struct source *source)
-{
-    pen_put_str(pen, "{\"apiVersion\":");
-    pen_put_string(pen, belfry_bytes_str(source->version->api_version));
-    pen_put_str(pen, ",\"kind\":");
-    pen_put_string(pen, belfry_bytes_str(source->resource->kind));
-    pen_put_str(pen, ",\"metadata\":" MADE_METADATA);
-}
-
-static void put_names(struct pen *pen, const struct source *source)
-{
-    pen_put_str(pen, "\",\"name\":");
-    pen_put_string(pen, source->name);
-    if (source->namespace.len > 0) {
-        pen_put_str(pen, ",\"namespace\":");
-        pen_put_string(pen, source->namespace);
-    }
-}
-
 /* A name-based UUID of our own (RFC 9562, version 8), for clients that expect a uid. A key that is deleted and put
  * again is another object, with another uid. */
 static void put_made_metadata(struct pen *pen, const struct kube_stored *stored)
@@ -226,15 +200,27 @@ static void put_made_metadata(struct pen *pen, const struct kube_stored *stored)
 static bool object_put_made(struct pen *pen, const struct source *source, struct kube_object *lens)
 {
     char *start = pen->at;
-    object_put_head(pen, source);
+    pen_put_str(pen, "{\"apiVersion\":");
+    pen_put_string(pen, belfry_bytes_str(source->version->api_version));
+    pen_put_str(pen, ",\"kind\":");
+    pen_put_string(pen, belfry_bytes_str(source->resource->kind));
+    pen_put_str(pen, ",\"metadata\":" MADE_METADATA);
+
+    /* the gap for the version; the names of the key, and the other metadata */
     char *tail = pen->at;
-    put_names(pen, source);
+    pen_put_str(pen, "\",\"name\":");
+    pen_put_string(pen, source->name);
+    if (source->namespace.len > 0) {
+        pen_put_str(pen, ",\"namespace\":");
+        pen_put_string(pen, source->namespace);
+    }
     if (source->metadata == NULL)
         put_made_metadata(pen, source->stored);
     else if (!put_members(pen, source->metadata, 2, is_ours_in_metadata, false))
         return false;
     *pen->at++ = '}';
     char *metadata_end = pen->at;
+
     if (!put_members(pen, source->document.root, 1, is_ours, false))
         return false;
     *pen->at++ = '}';
@@ -338,19 +324,6 @@ static enum belfry_err read_value(struct source *source)
 
 /* ---- attributes ---- */
 
-static void find_labels(struct source *source)
-{
-    source->labels = last_member(source->metadata, "labels");
-    yyjson_obj_iter members = yyjson_obj_iter_with(source->labels);
-    for (yyjson_val *name; (name = yyjson_obj_iter_next(&members)) != NULL;) {
-        yyjson_val *val = yyjson_obj_iter_get_val(name);
-        if (!yyjson_is_str(val))
-            continue;
-        source->n_labels++;
-        source->string_bytes += yyjson_get_len(name) + yyjson_get_len(val);
-    }
-}
-
 static struct belfry_bytes field_of(yyjson_val *val)
 {
     if (yyjson_is_str(val) || belfry_kube_document_is_integer(val))
@@ -360,26 +333,36 @@ static struct belfry_bytes field_of(yyjson_val *val)
     return belfry_bytes_str("");
 }
 
-static struct belfry_bytes value_of(const struct kube_field *field, yyjson_val *root)
-{
-    if (field->path == NULL)
-        return belfry_bytes_str("");
-    yyjson_val *val = belfry_kube_path_get(field->path, root, 0);
-    if (field->otherwise != NULL && field_of(val).len == 0)
-        val = belfry_kube_path_get(field->otherwise, root, 0);
-    bool is_missing = (val == NULL || yyjson_is_null(val)) && field->missing != NULL;
-    return is_missing ? belfry_bytes_str(field->missing) : field_of(val);
-}
-
+/* Finds the labels and the fields, and how many bytes they have. */
 static void find_attributes(struct source *source)
 {
     const struct kube_version *version = source->version;
+    yyjson_val *root = source->document.root;
     assert(version->n_fields <= KUBE_FIELDS_MAX);
+
     if (source->metadata != NULL)
-        find_labels(source);
+        source->labels = last_member(source->metadata, "labels");
+    yyjson_obj_iter members = yyjson_obj_iter_with(source->labels);
+    for (yyjson_val *name; (name = yyjson_obj_iter_next(&members)) != NULL;) {
+        yyjson_val *val = yyjson_obj_iter_get_val(name);
+        if (!yyjson_is_str(val))
+            continue;
+        source->n_labels++;
+        source->string_bytes += yyjson_get_len(name) + yyjson_get_len(val);
+    }
+
     for (size_t i = 0; i < version->n_fields; i++) {
-        source->fields[i] = value_of(&version->fields[i], source->document.root);
-        source->string_bytes += source->fields[i].len;
+        const struct kube_field *field = &version->fields[i];
+        struct belfry_bytes value = belfry_bytes_str("");
+        if (field->path != NULL) {
+            yyjson_val *val = belfry_kube_path_get(field->path, root, 0);
+            if (field->otherwise != NULL && field_of(val).len == 0)
+                val = belfry_kube_path_get(field->otherwise, root, 0);
+            bool is_missing = (val == NULL || yyjson_is_null(val)) && field->missing != NULL;
+            value = is_missing ? belfry_bytes_str(field->missing) : field_of(val);
+        }
+        source->fields[i] = value;
+        source->string_bytes += value.len;
     }
 }
 
@@ -391,39 +374,29 @@ static int label_cmp(const void *a, const void *b)
     return order != 0 ? order : (x->key.data > y->key.data) - (x->key.data < y->key.data);
 }
 
-static bool labels_are_sorted(const struct kube_label *labels, size_t n)
+/* Sorted by key, and of one key only the last. Returns how many there are. */
+static size_t list_labels(const struct source *source, struct kube_label *labels)
 {
-    for (size_t i = 1; i < n; i++) {
-        if (belfry_bytes_cmp(labels[i - 1].key, labels[i].key) >= 0)
-            return false;
+    size_t n = 0, kept = 0;
+    bool is_sorted = true; /* as Kubernetes stores them */
+    yyjson_obj_iter members = yyjson_obj_iter_with(source->labels);
+    for (yyjson_val *name; (name = yyjson_obj_iter_next(&members)) != NULL;) {
+        yyjson_val *val = yyjson_obj_iter_get_val(name);
+        if (!yyjson_is_str(val))
+            continue;
+        labels[n] = (struct kube_label){belfry_kube_document_bytes(name), belfry_kube_document_bytes(val)};
+        is_sorted = is_sorted && (n == 0 || belfry_bytes_cmp(labels[n - 1].key, labels[n].key) < 0);
+        n++;
     }
-    return true;
-}
-
-/* Sorts labels and keeps the last one per key. Returns their new number. */
-static size_t sort_labels(struct kube_label *labels, size_t n)
-{
-    size_t kept = 0;
-    if (labels_are_sorted(labels, n)) /* as Kubernetes stores them */
+    if (is_sorted)
         return n;
+
     qsort(labels, n, sizeof(labels[0]), label_cmp);
     for (size_t i = 0; i < n; i++) {
         if (i + 1 == n || !belfry_bytes_equal(labels[i].key, labels[i + 1].key))
             labels[kept++] = labels[i];
     }
     return kept;
-}
-
-static size_t list_labels(const struct source *source, struct kube_label *labels)
-{
-    size_t at = 0;
-    yyjson_obj_iter members = yyjson_obj_iter_with(source->labels);
-    for (yyjson_val *name; (name = yyjson_obj_iter_next(&members)) != NULL;) {
-        yyjson_val *val = yyjson_obj_iter_get_val(name);
-        if (yyjson_is_str(val))
-            labels[at++] = (struct kube_label){belfry_kube_document_bytes(name), belfry_kube_document_bytes(val)};
-    }
-    return sort_labels(labels, at);
 }
 
 /* Copies; the result is never NULL, because an empty attribute is not absent. */

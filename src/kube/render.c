@@ -491,80 +491,60 @@ static bool is_sorted(const struct kube_render *render)
     return render->view == KUBE_VIEW_OBJECT && resource->is_verbatim && resource->omitted == NULL;
 }
 
-static enum belfry_err begin_objects(const struct kube_render *render, struct belfry_buf *out)
-{
-    struct belfry_json json = belfry_json_begin(out);
-    belfry_json_open(&json, NULL, '{');
-    if (!is_sorted(render))
-        belfry_json_str(&json, "kind", render->resource->list_kind);
-    belfry_json_str(&json, "apiVersion", render->version->api_version);
-    belfry_json_open(&json, "items", '[');
-    return belfry_json_finish(&json);
-}
-
-static enum belfry_err begin_table(const struct kube_render *render, struct belfry_buf *out)
-{
-    enum belfry_err err = write_str(out, TABLE_HEAD ",\"columnDefinitions\":");
-    if (err == BELFRY_OK)
-        err = write_columns(render->version, out);
-    return err == BELFRY_OK ? write_str(out, ",\"rows\":[") : err;
-}
-
 enum belfry_err kube_render_list_begin(const struct kube_render *render, struct belfry_buf *out)
 {
     size_t before = belfry_buf_len(out);
+    enum belfry_err err;
+    struct belfry_json json;
     switch (render->view) {
     case KUBE_VIEW_OBJECT:
-        return undo_if_failed(out, before, begin_objects(render, out));
+        json = belfry_json_begin(out);
+        belfry_json_open(&json, NULL, '{');
+        if (!is_sorted(render))
+            belfry_json_str(&json, "kind", render->resource->list_kind);
+        belfry_json_str(&json, "apiVersion", render->version->api_version);
+        belfry_json_open(&json, "items", '[');
+        return undo_if_failed(out, before, belfry_json_finish(&json));
     case KUBE_VIEW_METADATA:
         return write_str(out, "{\"kind\":\"PartialObjectMetadataList\"," META_API ",\"items\":[");
     case KUBE_VIEW_TABLE:
         break;
     }
-    return undo_if_failed(out, before, begin_table(render, out));
-}
-
-/* The end of a list of custom resources: its metadata always has a token. */
-static enum belfry_err end_sorted(const struct kube_render *render, const char *rev, struct belfry_bytes continue_with,
-                                  int64_t remaining, struct belfry_buf *out)
-{
-    struct belfry_json json = belfry_json_begin(out);
-    belfry_json_close(&json, ']');
-    belfry_json_str(&json, "kind", render->resource->list_kind);
-    belfry_json_open(&json, "metadata", '{');
-    belfry_json_text(&json, "continue", continue_with.len > 0 ? continue_with : belfry_bytes_str(""));
-    if (remaining >= 0)
-        belfry_json_int(&json, "remainingItemCount", remaining);
-    belfry_json_str(&json, "resourceVersion", rev);
-    belfry_json_close(&json, '}');
-    belfry_json_close(&json, '}');
-    return belfry_json_finish(&json);
-}
-
-static enum belfry_err end_plain(const char *rev, struct belfry_bytes continue_with, int64_t remaining,
-                                 struct belfry_buf *out)
-{
-    struct belfry_json json = belfry_json_begin(out);
-    belfry_json_close(&json, ']');
-    belfry_json_open(&json, "metadata", '{');
-    belfry_json_str(&json, "resourceVersion", rev);
-    if (continue_with.len > 0)
-        belfry_json_text(&json, "continue", continue_with);
-    if (remaining >= 0)
-        belfry_json_int(&json, "remainingItemCount", remaining);
-    belfry_json_close(&json, '}');
-    belfry_json_close(&json, '}');
-    return belfry_json_finish(&json);
+    err = write_str(out, TABLE_HEAD ",\"columnDefinitions\":");
+    if (err == BELFRY_OK)
+        err = write_columns(render->version, out);
+    if (err == BELFRY_OK)
+        err = write_str(out, ",\"rows\":[");
+    return undo_if_failed(out, before, err);
 }
 
 enum belfry_err kube_render_list_end(const struct kube_render *render, int64_t rev, struct belfry_bytes continue_with,
                                      int64_t remaining, struct belfry_buf *out)
 {
     size_t before = belfry_buf_len(out);
+    bool sorted = is_sorted(render);
     char digits[DIGITS_MAX];
-    snprintf(digits, sizeof(digits), "%lld", (long long)rev);
-    enum belfry_err err = is_sorted(render) ? end_sorted(render, digits, continue_with, remaining, out)
-                                            : end_plain(digits, continue_with, remaining, out);
+    snprintf(digits, sizeof(digits), "%" PRId64, rev);
+
+    struct belfry_json json = belfry_json_begin(out);
+    belfry_json_close(&json, ']');
+    if (sorted)
+        belfry_json_str(&json, "kind", render->resource->list_kind);
+    belfry_json_open(&json, "metadata", '{');
+    if (!sorted)
+        belfry_json_str(&json, "resourceVersion", digits);
+    if (continue_with.len > 0)
+        belfry_json_text(&json, "continue", continue_with);
+    else if (sorted) /* the metadata of a list of custom resources always has a token */
+        belfry_json_str(&json, "continue", "");
+    if (remaining >= 0)
+        belfry_json_int(&json, "remainingItemCount", remaining);
+    if (sorted)
+        belfry_json_str(&json, "resourceVersion", digits);
+    belfry_json_close(&json, '}');
+    belfry_json_close(&json, '}');
+
+    enum belfry_err err = belfry_json_finish(&json);
     if (err == BELFRY_OK && render->resource->is_verbatim)
         err = write_str(out, "\n");
     return undo_if_failed(out, before, err);
@@ -620,24 +600,19 @@ static const char *const event_heads[] = {
     [KUBE_DELETED] = "{\"type\":\"DELETED\",\"object\":",
 };
 
-static enum belfry_err write_table_event(const struct kube_render *render, enum kube_event event,
-                                         const struct kube_object *object, int64_t rev, enum columns columns,
-                                         struct belfry_buf *out)
-{
-    enum belfry_err err = write_str(out, event_heads[event]);
-    if (err == BELFRY_OK)
-        err = write_table(render, object, rev, columns, out);
-    return err == BELFRY_OK ? write_str(out, "}\n") : err;
-}
-
 enum belfry_err kube_render_event(const struct kube_render *render, enum kube_event event,
                                   const struct kube_object *object, int64_t rev, bool first, struct belfry_buf *out)
 {
     size_t before = belfry_buf_len(out);
+    if (render->view == KUBE_VIEW_TABLE) {
+        enum belfry_err err = write_str(out, event_heads[event]);
+        if (err == BELFRY_OK)
+            err = write_table(render, object, rev, first ? COLUMNS_DEFINED : COLUMNS_NULL, out);
+        if (err == BELFRY_OK)
+            err = write_str(out, "}\n");
+        return undo_if_failed(out, before, err);
+    }
     struct text text = {.n = 0};
-    if (render->view == KUBE_VIEW_TABLE)
-        return undo_if_failed(
-            out, before, write_table_event(render, event, object, rev, first ? COLUMNS_DEFINED : COLUMNS_NULL, out));
     add_str(&text, event_heads[event]);
     text_add_view(&text, render->view, object, rev);
     add_str(&text, "}\n");
@@ -693,18 +668,10 @@ static enum belfry_err write_mark_row(const struct kube_render *render, int64_t 
     return write_str(out, "null");
 }
 
-static enum belfry_err write_mark_table(const struct kube_render *render, int64_t rev, bool initial_end,
-                                        struct belfry_buf *out)
-{
-    enum belfry_err err = write_table_head(render, rev, COLUMNS_NULL, out);
-    if (err == BELFRY_OK)
-        err = write_mark_row(render, rev, initial_end, out);
-    return err == BELFRY_OK ? write_str(out, "}]}") : err;
-}
-
 static enum belfry_err write_mark(const struct kube_render *render, int64_t rev, bool initial_end,
                                   struct belfry_buf *out)
 {
+    enum belfry_err err;
     switch (render->view) {
     case KUBE_VIEW_OBJECT:
         return write_mark_object(render, rev, initial_end, out);
@@ -713,7 +680,10 @@ static enum belfry_err write_mark(const struct kube_render *render, int64_t rev,
     case KUBE_VIEW_TABLE:
         break;
     }
-    return write_mark_table(render, rev, initial_end, out);
+    err = write_table_head(render, rev, COLUMNS_NULL, out);
+    if (err == BELFRY_OK)
+        err = write_mark_row(render, rev, initial_end, out);
+    return err == BELFRY_OK ? write_str(out, "}]}") : err;
 }
 
 enum belfry_err kube_render_bookmark(const struct kube_render *render, int64_t rev, bool initial_end,

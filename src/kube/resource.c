@@ -310,33 +310,6 @@ static enum belfry_err check_kind(const struct belfry_kube_members *m, const cha
                                          KUBE_LABEL_MAX);
 }
 
-static enum belfry_err default_names(struct kube_resource *out)
-{
-    if (out->singular == NULL)
-        out->singular = to_lower(out->kind);
-    if (out->list_kind == NULL) {
-        size_t room = strlen(out->kind) + sizeof("List");
-        out->list_kind = malloc(room);
-        if (out->list_kind != NULL)
-            snprintf(out->list_kind, room, "%sList", out->kind);
-    }
-    return out->singular == NULL || out->list_kind == NULL ? BELFRY_ERR_NOMEM : BELFRY_OK;
-}
-
-static enum belfry_err check_names(const struct belfry_kube_members *m, const struct kube_resource *out)
-{
-    enum belfry_err err = check_word(m, "plural", out->plural);
-    if (err == BELFRY_OK)
-        err = check_kind(m, "kind", out->kind);
-    if (err == BELFRY_OK)
-        err = check_kind(m, "listKind", out->list_kind);
-    if (err == BELFRY_OK)
-        err = check_word(m, "singular", out->singular);
-    if (err == BELFRY_OK && strcmp(out->kind, out->list_kind) == 0)
-        err = belfry_kube_member_wrong(m, "listKind", "the same as kind");
-    return err;
-}
-
 static enum belfry_err read_names(const struct belfry_kube_members *spec, struct kube_resource *out)
 {
     struct belfry_kube_members names;
@@ -349,10 +322,31 @@ static enum belfry_err read_names(const struct belfry_kube_members *spec, struct
         err = belfry_kube_member_text(&names, "singular", &out->singular);
     if (err == BELFRY_OK)
         err = belfry_kube_member_text(&names, "listKind", &out->list_kind);
+    if (err != BELFRY_OK)
+        return err;
+
+    /* what is not given follows from the kind */
+    if (out->singular == NULL)
+        out->singular = to_lower(out->kind);
+    if (out->list_kind == NULL) {
+        size_t room = strlen(out->kind) + sizeof("List");
+        out->list_kind = malloc(room);
+        if (out->list_kind != NULL)
+            snprintf(out->list_kind, room, "%sList", out->kind);
+    }
+    if (out->singular == NULL || out->list_kind == NULL)
+        return BELFRY_ERR_NOMEM;
+
+    err = check_word(&names, "plural", out->plural);
     if (err == BELFRY_OK)
-        err = default_names(out);
+        err = check_kind(&names, "kind", out->kind);
     if (err == BELFRY_OK)
-        err = check_names(&names, out);
+        err = check_kind(&names, "listKind", out->list_kind);
+    if (err == BELFRY_OK)
+        err = check_word(&names, "singular", out->singular);
+    if (err == BELFRY_OK && strcmp(out->kind, out->list_kind) == 0)
+        err = belfry_kube_member_wrong(&names, "listKind", "the same as kind");
+
     if (err == BELFRY_OK)
         err = read_words(&names, "shortNames", &out->short_names, &out->n_short_names);
     if (err == BELFRY_OK)
@@ -499,84 +493,61 @@ static enum belfry_err read_fields(const struct belfry_kube_members *m, const st
 
 /* ---- a definition: a version ---- */
 
-static enum belfry_err read_version_name(const struct belfry_kube_members *m, const char *group,
-                                         struct kube_version *version)
+/* Fills *out; on failure partly. `common` is the spec of a v1beta1, which holds what versions share; NULL for v1. */
+static enum belfry_err read_version(const struct belfry_kube_members *m, const struct belfry_kube_members *common,
+                                    const char *group, struct kube_version *out)
 {
-    enum belfry_err err = belfry_kube_member_need(m, "name", &version->name);
+    enum belfry_err err = belfry_kube_member_need(m, "name", &out->name);
     if (err != BELFRY_OK)
         return err;
-    if (!kube_name_is_word(belfry_bytes_str(version->name)))
-        return belfry_kube_member_wrong(m, "name", "'%.64s' is not a version name, such as v1", version->name);
-    size_t room = strlen(group) + strlen(version->name) + 2;
-    version->api_version = malloc(room);
-    if (version->api_version == NULL)
+    if (!kube_name_is_word(belfry_bytes_str(out->name)))
+        return belfry_kube_member_wrong(m, "name", "'%.64s' is not a version name, such as v1", out->name);
+    size_t room = strlen(group) + strlen(out->name) + 2;
+    out->api_version = malloc(room);
+    if (out->api_version == NULL)
         return BELFRY_ERR_NOMEM;
-    snprintf(version->api_version, room, "%s%s%s", group, group[0] == '\0' ? "" : "/", version->name);
-    return BELFRY_OK;
-}
+    snprintf(out->api_version, room, "%s%s%s", group, group[0] == '\0' ? "" : "/", out->name);
 
-static enum belfry_err read_flags(const struct belfry_kube_members *m, struct kube_version *version)
-{
-    enum belfry_err err = belfry_kube_member_bool(m, "served", &version->served);
+    err = belfry_kube_member_bool(m, "served", &out->served);
     if (err == BELFRY_OK)
-        err = belfry_kube_member_bool(m, "storage", &version->storage);
+        err = belfry_kube_member_bool(m, "storage", &out->storage);
     if (err == BELFRY_OK)
-        err = belfry_kube_member_bool(m, "deprecated", &version->deprecated);
+        err = belfry_kube_member_bool(m, "deprecated", &out->deprecated);
     if (err == BELFRY_OK)
-        err = belfry_kube_member_text(m, "deprecationWarning", &version->deprecation_warning);
-    return err;
-}
+        err = belfry_kube_member_text(m, "deprecationWarning", &out->deprecation_warning);
 
-static enum belfry_err read_subresources(const struct belfry_kube_members *m, const struct belfry_kube_members *common,
-                                         struct kube_version *version)
-{
-    struct belfry_kube_members subresources, one;
-    enum belfry_err err = belfry_kube_member_object(where_is(m, common, "subresources"), "subresources", &subresources);
+    struct belfry_kube_members subresources, status, scale;
     if (err == BELFRY_OK)
-        err = belfry_kube_member_object(&subresources, "status", &one);
+        err = belfry_kube_member_object(where_is(m, common, "subresources"), "subresources", &subresources);
+    if (err == BELFRY_OK)
+        err = belfry_kube_member_object(&subresources, "status", &status);
+    if (err == BELFRY_OK)
+        err = belfry_kube_member_object(&subresources, "scale", &scale);
+    if (err == BELFRY_OK) {
+        out->has_status = status.object != NULL;
+        out->has_scale = scale.object != NULL;
+        err = read_columns(m, common, out);
+    }
+    if (err == BELFRY_OK)
+        err = read_fields(m, common, out);
     if (err != BELFRY_OK)
         return err;
-    version->has_status = one.object != NULL;
-    err = belfry_kube_member_object(&subresources, "scale", &one);
-    version->has_scale = err == BELFRY_OK && one.object != NULL;
-    return err;
-}
 
-static enum belfry_err read_schema(const struct belfry_kube_members *m, const struct belfry_kube_members *common,
-                                   struct kube_version *version)
-{
+    /* the schema, as it is */
     struct belfry_kube_members schema, openapi;
     yyjson_write_err why = {0};
-    m = where_is(m, common, "schema");
-    enum belfry_err err = belfry_kube_member_object(m, m == common ? "validation" : "schema", &schema);
+    const struct belfry_kube_members *holder = where_is(m, common, "schema");
+    err = belfry_kube_member_object(holder, holder == common ? "validation" : "schema", &schema);
     if (err == BELFRY_OK)
         err = belfry_kube_member_object(&schema, "openAPIV3Schema", &openapi);
     if (err != BELFRY_OK || openapi.object == NULL)
         return err;
-    version->schema = yyjson_val_write_opts(openapi.object, YYJSON_WRITE_NOFLAG, &belfry_json_alc, NULL, &why);
-    if (version->schema != NULL)
+    out->schema = yyjson_val_write_opts(openapi.object, YYJSON_WRITE_NOFLAG, &belfry_json_alc, NULL, &why);
+    if (out->schema != NULL)
         return BELFRY_OK;
     return why.code == YYJSON_WRITE_ERROR_MEMORY_ALLOCATION
                ? BELFRY_ERR_NOMEM
                : belfry_kube_member_wrong(&schema, "openAPIV3Schema", "%s", why.msg);
-}
-
-/* Fills *out; on failure partly. `common` is the spec of a v1beta1, which holds what versions share; NULL for v1. */
-static enum belfry_err read_version(const struct belfry_kube_members *members, const struct belfry_kube_members *common,
-                                    const char *group, struct kube_version *out)
-{
-    enum belfry_err err = read_version_name(members, group, out);
-    if (err == BELFRY_OK)
-        err = read_flags(members, out);
-    if (err == BELFRY_OK)
-        err = read_subresources(members, common, out);
-    if (err == BELFRY_OK)
-        err = read_columns(members, common, out);
-    if (err == BELFRY_OK)
-        err = read_fields(members, common, out);
-    if (err == BELFRY_OK)
-        err = read_schema(members, common, out);
-    return err;
 }
 
 /* ---- a definition: all versions ---- */
@@ -982,14 +953,6 @@ static enum belfry_err set_custom_fields(struct kube_version *version, const str
     return BELFRY_OK;
 }
 
-static enum belfry_err set_fields(struct kube_version *version, const struct kube_api_resource *of)
-{
-    const struct kube_builtin_type *type = kube_builtin_find(of->group, of->version, of->plural);
-    if (type != NULL)
-        return set_builtin_fields(version, type, of->minor);
-    return kube_builtin_is_group(of->group) ? BELFRY_OK : set_custom_fields(version, of);
-}
-
 static enum belfry_err set_version(struct kube_resource *resource, const struct kube_api_resource *of)
 {
     char text[TEXT_MAX];
@@ -1003,9 +966,16 @@ static enum belfry_err set_version(struct kube_resource *resource, const struct 
     enum belfry_err err = set_text(&version->name, of->version);
     if (err == BELFRY_OK)
         err = set_text(&version->api_version, text);
-    return err == BELFRY_OK ? set_fields(version, of) : err;
+    if (err != BELFRY_OK)
+        return err;
+
+    const struct kube_builtin_type *type = kube_builtin_find(of->group, of->version, of->plural);
+    if (type != NULL)
+        return set_builtin_fields(version, type, of->minor);
+    return kube_builtin_is_group(of->group) ? BELFRY_OK : set_custom_fields(version, of);
 }
 
+/* The kind of its lists, and what items of lists omit. */
 static enum belfry_err set_made_texts(struct kube_resource *resource)
 {
     char text[TEXT_MAX];
