@@ -192,18 +192,6 @@ static bool is_passing(int err)
            err == BELFRY_ERR_RESOLVE;
 }
 
-static void side_on_end(struct side *side, const struct belfry_kube_event *came)
-{
-    if (came->err == BELFRY_ERR_CANCELED) {
-        side_move_to(side, SIDE_CLOSED);
-    } else if (is_passing(came->err)) {
-        side_move_to(side, SIDE_WAITING);
-        side_link(side, false);
-    } else {
-        (void)side_end(side, came->err, came->why);
-    }
-}
-
 static enum belfry_next on_side_event(struct belfry_kube_request *request, const struct belfry_kube_event *event,
                                       void *user)
 {
@@ -219,7 +207,14 @@ static enum belfry_next on_side_event(struct belfry_kube_request *request, const
         side_link(side, true);
         return side_on_bookmark(side, event);
     case BELFRY_KUBE_END:
-        side_on_end(side, event);
+        if (event->err == BELFRY_ERR_CANCELED) {
+            side_move_to(side, SIDE_CLOSED);
+        } else if (is_passing(event->err)) {
+            side_move_to(side, SIDE_WAITING);
+            side_link(side, false);
+        } else {
+            (void)side_end(side, event->err, event->why);
+        }
         break;
     case BELFRY_KUBE_ERROR: /* END follows */
     case BELFRY_KUBE_ITEM:
@@ -605,14 +600,6 @@ static void run_list(struct kube_run *run)
     run_move_to(run, LISTING);
 }
 
-static void run_compare(struct kube_run *run)
-{
-    if (run->lists[0].version == 0 || run->lists[1].version == 0)
-        return;
-    run->n_same = verify_kube_compare(&run->lists[0], &run->lists[1], on_difference, run);
-    run_move_to(run, OVER);
-}
-
 /* ---- turns ---- */
 
 static void fill_standing(struct kube_run *run, struct verify_standing *out)
@@ -683,12 +670,14 @@ static void run_turn(struct kube_run *run, int64_t now_us)
     for (size_t i = 0; i < opts->n_watchers; i++)
         watcher_turn(&run->watchers[i], now_us, run->phase != RUNNING);
     show_line(run, now_us);
-    if (run->phase == RUNNING && opts->for_us > 0 && now_us - run->began_us >= opts->for_us)
+    if (run->phase == RUNNING && opts->for_us > 0 && now_us - run->began_us >= opts->for_us) {
         run_move_to(run, SETTLING);
-    else if (run->phase == SETTLING && all_done(run, now_us))
+    } else if (run->phase == SETTLING && all_done(run, now_us)) {
         run_list(run);
-    else if (run->phase == LISTING)
-        run_compare(run);
+    } else if (run->phase == LISTING && run->lists[0].version != 0 && run->lists[1].version != 0) {
+        run->n_same = verify_kube_compare(&run->lists[0], &run->lists[1], on_difference, run);
+        run_move_to(run, OVER);
+    }
 }
 
 /* ---- the whole ---- */
