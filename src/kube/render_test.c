@@ -314,22 +314,16 @@ static void without_columns_the_age_is_a_date(void **state)
 
 /* ---- cells ---- */
 
-static void assert_cells_at(int64_t now_s, const char *value, const char *expected)
+static void assert_cells(const char *value, const char *expected)
 {
     char row[512];
     struct kube_object *made = make(value);
     struct kube_render render = render_of(KUBE_VIEW_TABLE);
     render.include = KUBE_INCLUDE_NONE;
-    render.now_s = now_s;
     assert_int_equal(kube_render_item(&render, made, 12, &out), BELFRY_OK);
     kube_object_unref(made);
     snprintf(row, sizeof(row), "{\"cells\":%s,\"object\":null}", expected);
     assert_written(row);
-}
-
-static void assert_cells(const char *value, const char *expected)
-{
-    assert_cells_at(NOW, value, expected);
 }
 
 static void without_columns_there_are_name_and_age(void **state)
@@ -404,10 +398,17 @@ static void a_bookmark_has_as_many_cells(void **state)
 
 static void assert_age(const char *timestamp, int64_t now_s, const char *expected)
 {
-    char value[128], cells[64];
-    snprintf(value, sizeof(value), "{\"metadata\":{\"creationTimestamp\":\"%s\"}}", timestamp);
-    snprintf(cells, sizeof(cells), "[\"a\",\"%s\"]", expected);
-    assert_cells_at(now_s, value, cells);
+    static const char head[] = "{\"metadata\":{\"resourceVersion\":\"";
+    char tail[128], row[128];
+    struct kube_render render = render_of(KUBE_VIEW_TABLE);
+    render.include = KUBE_INCLUDE_NONE;
+    render.now_s = now_s;
+    snprintf(tail, sizeof(tail), "\",\"creationTimestamp\":\"%s\"}}", timestamp);
+    snprintf(row, sizeof(row), "{\"cells\":[\"a\",\"%s\"],\"object\":null}", expected);
+    const struct kube_object made = {
+        .head = belfry_bytes_str(head), .tail = belfry_bytes_str(tail), .attributes.name = belfry_bytes_str("a")};
+    assert_int_equal(kube_render_item(&render, &made, 12, &out), BELFRY_OK);
+    assert_written(row);
 }
 
 static void assert_duration(int64_t s, const char *expected)
@@ -454,10 +455,11 @@ static void fractions_and_offsets_are_understood(void **state)
     assert_age("2023-11-14T16:43:20-05:30", NOW + 5, "5s");
 }
 
+/* Each 31st day of 10,000 years: most of the days of the 400 years after which the calendar repeats. */
 static void every_day_is_where_the_c_library_has_it(void **state)
 {
     (void)state;
-    for (time_t t = -(time_t)62135596800 + 86400; t < 253402300800; t += 86400 * 13) {
+    for (time_t t = -(time_t)62135596800 + 86400; t < 253402300800; t += 86400 * 31) {
         struct tm tm;
         char text[64];
         assert_non_null(gmtime_r(&t, &tm));
