@@ -3,8 +3,8 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <strings.h>
 
-#include "kapi/html.h"
 #include "kapi/sentence.h"
 #include "json/document.h"
 
@@ -48,15 +48,6 @@ static const struct meaning {
 };
 #define N_MEANINGS (sizeof(meanings) / sizeof(meanings[0]))
 
-static const char *phrase_of(int code)
-{
-    for (size_t i = 0; i < N_MEANINGS; i++) {
-        if (meanings[i].code == code)
-            return meanings[i].phrase;
-    }
-    return "";
-}
-
 static int code_of(const char *reason)
 {
     for (size_t i = 0; i < N_MEANINGS && reason[0] != '\0'; i++) {
@@ -94,6 +85,60 @@ static void failure_judge(struct belfry_failure *failure)
     failure->err = failure->expired ? BELFRY_ERR_COMPACTED : failure->too_large ? BELFRY_ERR_FUTURE : err_of(code);
 }
 
+/* ---- the text of a body ---- */
+
+/* The offset of the next `c`, or the length. */
+static size_t text_until(struct belfry_bytes text, char c)
+{
+    const char *at = text.len == 0 ? NULL : memchr(text.data, c, text.len);
+    return at == NULL ? text.len : (size_t)(at - text.data);
+}
+
+static struct belfry_bytes text_after(struct belfry_bytes text, size_t n)
+{
+    return belfry_bytes_of(text.data + n, text.len - n);
+}
+
+/* The title of an HTML page; empty: none. */
+static struct belfry_bytes html_title(struct belfry_bytes page)
+{
+    static const char tag[] = "<title>";
+    size_t n = strlen(tag);
+    for (size_t at = text_until(page, '<'); page.len - at >= n; at = text_until(page, '<')) {
+        page = text_after(page, at);
+        if (strncasecmp(page.data, tag, n) == 0) {
+            page = text_after(page, n);
+            return belfry_bytes_of(page.data, text_until(page, '<'));
+        }
+        page = text_after(page, 1);
+    }
+    return (struct belfry_bytes){0};
+}
+
+/* Proxies send errors as HTML: appends the page's title or, if it has none, its text without tags. Other text is
+ * appended unchanged. */
+static void quote_words(struct belfry_sentence *quote, struct belfry_bytes words)
+{
+    size_t blanks = 0;
+    while (blanks < words.len && memchr(" \t\r\n", words.data[blanks], 4) != NULL)
+        blanks++;
+    bool is_html = blanks < words.len && words.data[blanks] == '<';
+    struct belfry_bytes whole = is_html ? html_title(words) : words;
+    if (!is_html || whole.len > 0) {
+        belfry_sentence_quote(quote, whole);
+        return;
+    }
+
+    while (words.len > 0 && !quote->is_cut) {
+        size_t text = text_until(words, '<');
+        belfry_sentence_quote(quote, belfry_bytes_of(words.data, text));
+        belfry_sentence_say(quote, " ");
+        words = text_after(words, text);
+        size_t tag = text_until(words, '>');
+        words = text_after(words, tag < words.len ? tag + 1 : tag);
+    }
+}
+
 /* ---- the sentence ---- */
 
 /* Skips the code or reason that a server often repeats at the beginning: "Unauthorized", "Timeout: Too large ...". */
@@ -110,14 +155,18 @@ static const char *skip_repeated(const char *text, const char *said)
 static void failure_say(struct belfry_failure *failure, struct belfry_bytes words)
 {
     char head[64], text[TEXT_MAX];
-    const char *name = failure->reason[0] != '\0' ? failure->reason : phrase_of(failure->code);
+    const char *name = failure->reason;
+    for (size_t i = 0; i < N_MEANINGS && name[0] == '\0'; i++) {
+        if (meanings[i].code == failure->code)
+            name = meanings[i].phrase;
+    }
     if (failure->code != 0)
         snprintf(head, sizeof(head), "%d%s%s", failure->code, name[0] == '\0' ? "" : " ", name);
     else
         snprintf(head, sizeof(head), "%s", name[0] == '\0' ? "an error that the server gave no code" : name);
 
     struct belfry_sentence quote = belfry_sentence_begin(text, sizeof(text));
-    belfry_html_quote(&quote, words);
+    quote_words(&quote, words);
     belfry_sentence_trim(&quote);
     const char *rest = skip_repeated(skip_repeated(text, head), name);
 
@@ -165,21 +214,6 @@ static int code_in(yyjson_val *value)
     return code;
 }
 
-static bool has_too_large_cause(yyjson_val *causes)
-{
-    yyjson_arr_iter iter = yyjson_arr_iter_with(causes);
-    for (yyjson_val *cause; (cause = yyjson_arr_iter_next(&iter)) != NULL;) {
-        if (yyjson_equals_str(yyjson_obj_get(cause, "reason"), too_large_cause))
-            return true;
-    }
-    return false;
-}
-
-static bool contains(struct belfry_bytes text, const char *words)
-{
-    return text.len > 0 && memmem(text.data, text.len, words, strlen(words)) != NULL;
-}
-
 static void read_status(struct belfry_failure *failure, yyjson_val *status)
 {
     yyjson_val *details = yyjson_obj_get(status, "details"), *after = yyjson_obj_get(details, "retryAfterSeconds");
@@ -187,9 +221,17 @@ static void read_status(struct belfry_failure *failure, yyjson_val *status)
     belfry_sentence_quote(&reason, text_of(yyjson_obj_get(status, "reason")));
     if (yyjson_is_raw(after) && milliseconds(belfry_kube_document_bytes(after)) > 0)
         failure->retry_after_ms = milliseconds(belfry_kube_document_bytes(after));
+
+    /* Servers name the cause of a version that is too large; old ones only say so in the message of a timeout. */
+    yyjson_arr_iter causes = yyjson_arr_iter_with(yyjson_obj_get(details, "causes"));
+    for (yyjson_val *cause; (cause = yyjson_arr_iter_next(&causes)) != NULL;) {
+        if (yyjson_equals_str(yyjson_obj_get(cause, "reason"), too_large_cause))
+            failure->too_large = true;
+    }
     bool timeout = failure->code == 504 || strcmp(failure->reason, "Timeout") == 0;
-    failure->too_large = has_too_large_cause(yyjson_obj_get(details, "causes")) ||
-                         (timeout && contains(text_of(yyjson_obj_get(status, "message")), too_large_text));
+    struct belfry_bytes message = text_of(yyjson_obj_get(status, "message"));
+    if (timeout && message.len > 0 && memmem(message.data, message.len, too_large_text, strlen(too_large_text)) != NULL)
+        failure->too_large = true;
 }
 
 static bool is_status(yyjson_val *root)
