@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/owner.h"
-#include "kapi/envelope.h"
+#include "json/escape.h"
 #include "json/nest.h"
 
 #define KEPT_MAX 4096 /* bytes of storage that an empty buffer keeps: quiet watches should cost little */
@@ -31,13 +31,24 @@ enum where {
 /* Which frame is complete: in[0, scanned), the same as an envelope, or the envelope's own text. */
 enum ready { READY_NOT, READY_FRAME, READY_WHOLE, READY_ENVELOPE };
 
+/* The position in the top object of ITEMS; small, so that it can be restored if the text cannot be stored. Offsets are
+ * in the envelope's text. */
+struct envelope_walk {
+    struct belfry_nest nest;
+    size_t name;   /* after the quote that opens the member's name; 0: none yet */
+    size_t behind; /* after the last string, object or array */
+    size_t passed; /* length of the complete members */
+    bool is_value; /* after a colon: a value comes next, not a name */
+};
+
 struct belfry_frames {
     /* fixed at creation */
     enum belfry_frames_mode mode;
     size_t max_bytes;
     /* owner */
-    struct belfry_buf in; /* fed and not taken */
-    struct belfry_envelope envelope;
+    struct belfry_buf in;       /* fed and not taken */
+    struct belfry_buf envelope; /* of ITEMS: the text of the top object without its items, at most max_bytes */
+    struct envelope_walk walk;  /* at its end */
     enum where where;
     struct belfry_nest nest; /* of VALUE and WHOLE */
     size_t scanned;          /* of VALUE and WHOLE, or of the ready frame; each byte is scanned once */
@@ -55,7 +66,7 @@ enum belfry_err belfry_frames_create(enum belfry_frames_mode mode, size_t max_by
     frames->mode = mode;
     frames->max_bytes = max_bytes;
     belfry_buf_init(&frames->in);
-    belfry_envelope_init(&frames->envelope, max_bytes);
+    belfry_buf_init(&frames->envelope);
     BELFRY_OWNER_INIT(frames);
     *out = frames;
     return BELFRY_OK;
@@ -67,7 +78,7 @@ void belfry_frames_destroy(struct belfry_frames *frames)
         return;
     BELFRY_OWNER_CHECK(frames);
     belfry_buf_fini(&frames->in);
-    belfry_envelope_fini(&frames->envelope);
+    belfry_buf_fini(&frames->envelope);
     free(frames);
 }
 
@@ -101,19 +112,7 @@ static void frames_take(struct belfry_frames *frames, size_t len)
         belfry_buf_fini(&frames->in);
 }
 
-/* Drops white space. Errors: BELFRY_ERR_AGAIN (no other byte). */
-static enum belfry_err next_byte(struct belfry_frames *frames, char *out)
-{
-    struct belfry_bytes in = belfry_buf_bytes(&frames->in);
-    size_t n = 0;
-    while (n < in.len && belfry_nest_is_space(in.data[n]))
-        n++;
-    if (n < in.len)
-        *out = in.data[n];
-    enum belfry_err err = n < in.len ? BELFRY_OK : BELFRY_ERR_AGAIN;
-    frames_take(frames, n);
-    return err;
-}
+/* ---- a value ---- */
 
 /* Errors: BELFRY_ERR_PROTOCOL: no value begins with `c`. */
 static enum belfry_err frames_begin_value(struct belfry_frames *frames, char c)
@@ -127,60 +126,122 @@ static enum belfry_err frames_begin_value(struct belfry_frames *frames, char c)
     return BELFRY_OK;
 }
 
-/* True: the value is complete. Bytes after the first one over the limit are not scanned. */
-static bool frames_skip_value(struct belfry_frames *frames)
+/* Bytes after the first one over the limit are not scanned. */
+static enum belfry_err step_value(struct belfry_frames *frames)
 {
     struct belfry_bytes in = belfry_buf_bytes(&frames->in);
     size_t end = in.len > frames->max_bytes ? frames->max_bytes + 1 : in.len;
+    bool complete;
     if (belfry_nest_is_word(in.data[0])) {
         while (frames->scanned < end && belfry_nest_is_word(in.data[frames->scanned]))
             frames->scanned++;
-        return frames->scanned < end;
+        complete = frames->scanned < end;
+    } else {
+        frames->scanned +=
+            belfry_nest_skip(&frames->nest, 0, belfry_bytes_of(in.data + frames->scanned, end - frames->scanned));
+        complete = belfry_nest_back(&frames->nest, 0);
     }
-    frames->scanned +=
-        belfry_nest_skip(&frames->nest, 0, belfry_bytes_of(in.data + frames->scanned, end - frames->scanned));
-    return belfry_nest_back(&frames->nest, 0);
-}
-
-static enum belfry_err step_value(struct belfry_frames *frames)
-{
-    bool complete = frames_skip_value(frames);
     if (frames->scanned > frames->max_bytes)
         return BELFRY_ERR_TOO_LARGE;
     if (!complete)
         return BELFRY_ERR_AGAIN;
+
     bool whole = frames->where == WHOLE;
     frames->ready = whole ? READY_WHOLE : READY_FRAME;
     frames_move_to(frames, whole ? ENDED : frames->mode == BELFRY_FRAMES_ITEMS ? BEHIND : BETWEEN);
     return BELFRY_OK;
 }
 
+/* ---- the envelope ----
+ *
+ *     {"kind":"PodList","metadata":{...},"items":[   |   ],"more":1}
+ *                                           AT_ARRAY             AT_END
+ *
+ * If "items" appears twice, the elements of both are frames; the parser of the text rejects that. */
+
+enum envelope_at { AT_MORE, AT_ARRAY, AT_END };
+
+/* Walks until a member's value opens an array (possibly the items), or the object or the piece ends. `at` is the
+ * piece's offset in the text. Returns the bytes walked. */
+static size_t envelope_walk(struct envelope_walk *walk, struct belfry_bytes piece, size_t at, enum envelope_at *out_at)
+{
+    size_t n = 0;
+    if (at == 0 && piece.len > 0) { /* the object's own bracket */
+        walk->nest.depth = 1;
+        walk->passed = n = 1;
+    }
+    while (n < piece.len) {
+        char c = piece.data[n];
+        if (belfry_nest_back(&walk->nest, 1)) { /* a byte of the object itself, outside of its members */
+            bool ends = c == '}' || c == ']', array = c == '[' && walk->is_value;
+            if (c == '"' && !walk->is_value) {
+                walk->name = at + n + 1;
+            } else if (c == ':') {
+                walk->is_value = true;
+            } else if (c == ',') {
+                walk->is_value = false;
+                walk->name = 0;
+                walk->passed = at + n;
+            }
+            if (ends || array) {
+                walk->nest.depth = ends ? 0 : 2;
+                *out_at = ends ? AT_END : AT_ARRAY;
+                return n + 1;
+            }
+            if (c != '"' && c != '{' && c != '[') {
+                n++;
+                continue;
+            }
+        }
+        n += belfry_nest_skip(&walk->nest, 1, belfry_bytes_of(piece.data + n, piece.len - n));
+        walk->behind = at + n;
+    }
+    *out_at = AT_MORE;
+    return n;
+}
+
 static enum belfry_err step_envelope(struct belfry_frames *frames)
 {
-    size_t len;
-    enum belfry_envelope_at at;
-    if (belfry_buf_len(&frames->in) == 0)
+    struct belfry_bytes in = belfry_buf_bytes(&frames->in);
+    struct envelope_walk before = frames->walk, *walk = &frames->walk;
+    size_t had = belfry_buf_len(&frames->envelope);
+    enum envelope_at at;
+    if (in.len == 0)
         return BELFRY_ERR_AGAIN;
-    enum belfry_err err = belfry_envelope_take(&frames->envelope, belfry_buf_bytes(&frames->in), &len, &at);
-    if (err != BELFRY_OK)
-        return err;
-    frames_take(frames, len);
-    if (at == BELFRY_ENVELOPE_ITEMS) {
-        frames_move_to(frames, FIRST);
-    } else if (at == BELFRY_ENVELOPE_ENDED) {
+    size_t n = envelope_walk(walk, in, had, &at);
+    if (n > frames->max_bytes - had)
+        return BELFRY_ERR_TOO_LARGE;
+    if (belfry_buf_append(&frames->envelope, in.data, n) != BELFRY_OK) {
+        *walk = before;
+        return BELFRY_ERR_NOMEM;
+    }
+    frames_take(frames, n);
+
+    if (at == AT_END) {
         frames_move_to(frames, ENDED);
         frames->ready = READY_ENVELOPE;
+    } else if (at == AT_ARRAY && walk->name != 0 && walk->behind > walk->name) {
+        const char *text = belfry_buf_bytes(&frames->envelope).data;
+        if (belfry_escape_is(belfry_bytes_of(text + walk->name, walk->behind - 1 - walk->name), "items"))
+            frames_move_to(frames, FIRST);
     }
     return BELFRY_OK;
 }
 
+/* ---- between values ---- */
+
 /* Handles the places where only certain marks may appear. The bracket that closes the items belongs to the envelope. */
 static enum belfry_err step_mark(struct belfry_frames *frames)
 {
-    char c;
-    enum belfry_err err = next_byte(frames, &c);
-    if (err != BELFRY_OK)
-        return err;
+    struct belfry_bytes in = belfry_buf_bytes(&frames->in);
+    size_t blanks = 0;
+    while (blanks < in.len && belfry_nest_is_space(in.data[blanks]))
+        blanks++;
+    char c = blanks < in.len ? in.data[blanks] : '\0';
+    frames_take(frames, blanks);
+    if (blanks == in.len)
+        return BELFRY_ERR_AGAIN;
+
     if ((frames->where == FIRST || frames->where == BEHIND) && c == ']') {
         frames_move_to(frames, ENVELOPE);
         return BELFRY_OK;
@@ -213,20 +274,15 @@ static enum belfry_err frames_step(struct belfry_frames *frames)
 
 /* ---- returning frames ---- */
 
-static void drop_lent(struct belfry_frames *frames)
-{
-    if (!frames->lent)
-        return;
-    if (frames->ready != READY_ENVELOPE)
-        frames_take(frames, frames->scanned);
-    frames->ready = READY_NOT;
-    frames->lent = false;
-}
-
 enum belfry_err belfry_frames_next(struct belfry_frames *frames, struct belfry_bytes *out, bool *out_envelope)
 {
     BELFRY_OWNER_CHECK(frames);
-    drop_lent(frames);
+    if (frames->lent) { /* drop the frame that was returned last */
+        if (frames->ready != READY_ENVELOPE)
+            frames_take(frames, frames->scanned);
+        frames->ready = READY_NOT;
+        frames->lent = false;
+    }
     while (frames->ready == READY_NOT) {
         enum belfry_err err = frames->err != BELFRY_OK ? frames->err : frames_step(frames);
         if (err == BELFRY_ERR_TOO_LARGE || err == BELFRY_ERR_PROTOCOL)
@@ -236,7 +292,7 @@ enum belfry_err belfry_frames_next(struct belfry_frames *frames, struct belfry_b
     }
     frames->lent = true;
     *out_envelope = frames->ready != READY_FRAME;
-    *out = frames->ready == READY_ENVELOPE ? belfry_buf_bytes(&frames->envelope.text)
+    *out = frames->ready == READY_ENVELOPE ? belfry_buf_bytes(&frames->envelope)
                                            : belfry_bytes_of(belfry_buf_bytes(&frames->in).data, frames->scanned);
     return BELFRY_OK;
 }
@@ -254,7 +310,7 @@ struct belfry_bytes belfry_frames_rest(const struct belfry_frames *frames)
 
 struct belfry_bytes belfry_frames_passed(const struct belfry_frames *frames)
 {
-    return belfry_envelope_passed(&frames->envelope);
+    return belfry_bytes_of(belfry_buf_bytes(&frames->envelope).data, frames->walk.passed);
 }
 
 bool belfry_frames_clean(const struct belfry_frames *frames)
@@ -269,5 +325,5 @@ bool belfry_frames_clean(const struct belfry_frames *frames)
 
 size_t belfry_frames_held(const struct belfry_frames *frames)
 {
-    return frames->in.cap + frames->envelope.text.cap;
+    return frames->in.cap + frames->envelope.cap;
 }
