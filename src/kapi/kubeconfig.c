@@ -7,9 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/base64.h"
 #include "base/secret.h"
-#include "kapi/kubeconfig_entry.h"
 #include "json/manifest.h"
+#include "json/member.h"
 
 #define NAMES_MAX 10 /* contexts named in a sentence */
 #define PATH_SEEN 60 /* bytes of a path shown in a sentence, from its end */
@@ -25,6 +26,208 @@ struct reader {
     struct belfry_kube_fault fault;
     char *why; /* the caller's */
 };
+
+/* A named context, cluster or user. */
+struct entry {
+    const char *path; /* lent: the file that contains it */
+    const char *name; /* lent */
+    struct belfry_kube_members members;
+};
+
+/* ---- members ---- */
+
+enum form { FORM_TEXT, FORM_PATH, FORM_PEM };
+
+struct row {
+    const char *key;
+    enum form form;
+    char **out;
+};
+
+/* A text; *out NULL: missing or empty, which is the same in a kubeconfig. Errors: BELFRY_ERR_INVALID with a sentence,
+ * without the file's name, in members->fault; BELFRY_ERR_NOMEM. */
+static enum belfry_err read_text(const struct belfry_kube_members *members, const char *key, char **out)
+{
+    enum belfry_err err = belfry_kube_member_text(members, key, out);
+    if (err == BELFRY_OK && *out != NULL && **out == '\0') {
+        free(*out);
+        *out = NULL;
+    }
+    return err;
+}
+
+/* Prefixes a relative path with the folder of `file`; consumes *path. */
+static enum belfry_err put_folder(const char *file, char **path)
+{
+    const char *slash = strrchr(file, '/');
+    if (**path == '/' || slash == NULL)
+        return BELFRY_OK;
+    size_t folder = (size_t)(slash - file) + 1, len = strlen(*path) + 1;
+    char *joined = malloc(folder + len);
+    if (joined != NULL) {
+        memcpy(joined, file, folder);
+        memcpy(joined + folder, *path, len);
+    }
+    free(*path);
+    *path = joined;
+    return joined == NULL ? BELFRY_ERR_NOMEM : BELFRY_OK;
+}
+
+/* Replaces base64 text by what it encodes. */
+static enum belfry_err decode_base64(const struct belfry_kube_members *members, const char *key, char **text)
+{
+    struct belfry_buf buf;
+    belfry_buf_init(&buf);
+    enum belfry_err err = belfry_base64_decode(BELFRY_BASE64_STANDARD, belfry_bytes_str(*text), &buf);
+    belfry_secret_free(*text);
+    *text = NULL;
+    size_t len = belfry_buf_len(&buf);
+    bool good = err == BELFRY_OK && len > 0 && memchr(buf.data, '\0', len) == NULL;
+    if (good)
+        err = belfry_buf_append(&buf, "", 1); /* never reallocates: base64 is longer than its content */
+    if (good && err == BELFRY_OK) {
+        *text = (char *)buf.data;
+        return BELFRY_OK;
+    }
+    if (buf.data != NULL)
+        explicit_bzero(buf.data, buf.cap);
+    belfry_buf_fini(&buf);
+    if (err == BELFRY_ERR_NOMEM)
+        return err;
+    return belfry_kube_member_wrong(
+        members, key, err == BELFRY_OK ? "what it holds is no PEM" : "it must be base64 (RFC 4648 section 4)");
+}
+
+static enum belfry_err read_rows(const struct entry *entry, const struct row *rows, size_t n)
+{
+    enum belfry_err err = BELFRY_OK;
+    for (const struct row *row = rows; row < rows + n && err == BELFRY_OK; row++) {
+        err = read_text(&entry->members, row->key, row->out);
+        if (err != BELFRY_OK || *row->out == NULL)
+            continue;
+        switch (row->form) {
+        case FORM_TEXT:
+            break;
+        case FORM_PATH:
+            err = put_folder(entry->path, row->out);
+            break;
+        case FORM_PEM:
+            err = decode_base64(&entry->members, row->key, row->out);
+            break;
+        }
+    }
+    return err;
+}
+
+/* Whether the member exists and is not empty. */
+static bool is_said(const struct entry *entry, const char *key)
+{
+    yyjson_val *value = yyjson_obj_get(entry->members.object, key);
+    bool nothing = value == NULL || yyjson_is_null(value) || yyjson_equals_str(value, "") ||
+                   (yyjson_is_ctn(value) && unsafe_yyjson_get_len(value) == 0);
+    return !nothing;
+}
+
+/* ---- a cluster ---- */
+
+/* Fills its part of *out, also if it fails. Errors: as read_text. */
+static enum belfry_err read_cluster(const struct entry *entry, struct belfry_kubeconfig *out)
+{
+    struct belfry_kube_fault *fault = entry->members.fault;
+    const struct row rows[] = {
+        {"server", FORM_TEXT, &out->server},
+        {"tls-server-name", FORM_TEXT, &out->server_name},
+        {"certificate-authority", FORM_PATH, &out->cacert_file},
+        {"certificate-authority-data", FORM_PEM, &out->cacert_pem},
+    };
+    enum belfry_err err = read_rows(entry, rows, sizeof(rows) / sizeof(rows[0]));
+    if (err == BELFRY_OK)
+        err = belfry_kube_member_bool(&entry->members, "insecure-skip-tls-verify", &out->skip_verify);
+    if (err != BELFRY_OK)
+        return err;
+
+    if (is_said(entry, "proxy-url"))
+        return belfry_kube_fault_say(fault,
+                                     "cluster \"%.32s\" is reached through a proxy (proxy-url), which this library "
+                                     "does not support: name a server that is reached directly",
+                                     entry->name);
+    if (out->server == NULL)
+        return belfry_kube_fault_say(fault, "cluster \"%.32s\" has no server", entry->name);
+    if (out->skip_verify && (out->cacert_file != NULL || out->cacert_pem != NULL))
+        return belfry_kube_fault_say(fault,
+                                     "cluster \"%.32s\" has both a certificate-authority and "
+                                     "insecure-skip-tls-verify: remove one",
+                                     entry->name);
+    return BELFRY_OK;
+}
+
+/* ---- a user ---- */
+
+#define INSTEAD "use a token (option \"token-file\") or a client certificate"
+
+/* The text `key` inside the member `in`, for a sentence. */
+static const char *shown(const struct entry *entry, const char *in, const char *key)
+{
+    const char *text = yyjson_get_str(yyjson_obj_get(yyjson_obj_get(entry->members.object, in), key));
+    const char *slash = text == NULL ? NULL : strrchr(text, '/');
+    return text == NULL ? "?" : slash == NULL ? text : slash + 1;
+}
+
+/* Whether the member exists, even empty: kubectl does not treat that as missing. */
+static bool is_there(const struct entry *entry, const char *key)
+{
+    yyjson_val *value = yyjson_obj_get(entry->members.object, key);
+    return value != NULL && !yyjson_is_null(value);
+}
+
+static enum belfry_err check_login(const struct entry *entry)
+{
+    static const char *const impersonation[] = {"as", "as-uid", "as-groups", "as-user-extra"};
+    struct belfry_kube_fault *fault = entry->members.fault;
+    if (is_there(entry, "exec"))
+        return belfry_kube_fault_say(
+            fault, "user \"%.32s\" logs in by the program %.24s (exec), which this library does not run: " INSTEAD,
+            entry->name, shown(entry, "exec", "command"));
+    if (is_there(entry, "auth-provider"))
+        return belfry_kube_fault_say(
+            fault, "user \"%.32s\" logs in by %.24s (auth-provider), which this library does not know: " INSTEAD,
+            entry->name, shown(entry, "auth-provider", "name"));
+    if (is_said(entry, "username") || is_said(entry, "password"))
+        return belfry_kube_fault_say(
+            fault, "user \"%.32s\" logs in by name and password, which Kubernetes no longer accepts: " INSTEAD,
+            entry->name);
+    for (size_t i = 0; i < sizeof(impersonation) / sizeof(impersonation[0]); i++) {
+        if (is_said(entry, impersonation[i]))
+            return belfry_kube_fault_say(
+                fault,
+                "user \"%.32s\" impersonates another user (%s), which this library does not support: "
+                "use the credentials of that user",
+                entry->name, impersonation[i]);
+    }
+    return BELFRY_OK;
+}
+
+/* Fills its part of *out, also if it fails. Errors: as read_text. */
+static enum belfry_err read_user(const struct entry *entry, struct belfry_kubeconfig *out)
+{
+    const struct row rows[] = {
+        {"client-certificate", FORM_PATH, &out->cert_file}, {"client-certificate-data", FORM_PEM, &out->cert_pem},
+        {"client-key", FORM_PATH, &out->key_file},          {"client-key-data", FORM_PEM, &out->key_pem},
+        {"tokenFile", FORM_PATH, &out->token_file},         {"token", FORM_TEXT, &out->token},
+    };
+    enum belfry_err err = check_login(entry);
+    if (err == BELFRY_OK)
+        err = read_rows(entry, rows, sizeof(rows) / sizeof(rows[0]));
+    if (err != BELFRY_OK)
+        return err;
+
+    bool cert = out->cert_file != NULL || out->cert_pem != NULL, key = out->key_file != NULL || out->key_pem != NULL;
+    if (cert == key)
+        return BELFRY_OK;
+    return belfry_kube_fault_say(entry->members.fault, "user \"%.32s\" has a %s without its %s", entry->name,
+                                 cert ? "client-certificate" : "client-key",
+                                 cert ? "client-key" : "client-certificate");
+}
 
 /* ---- sentences ---- */
 
@@ -120,7 +323,7 @@ static enum belfry_err read_kubeconfig(struct reader *r, size_t file)
 
 /* *out_found: the file has an entry of that name. */
 static enum belfry_err find_entry_in(struct reader *r, size_t file, const struct section *section, const char *name,
-                                     struct belfry_kubeconfig_entry *out, bool *out_found)
+                                     struct entry *out, bool *out_found)
 {
     struct belfry_kube_members root = root_of(r, file), element;
     yyjson_val *list, *val;
@@ -136,15 +339,14 @@ static enum belfry_err find_entry_in(struct reader *r, size_t file, const struct
             return belfry_kube_member_wrong(&element, "name", "the %s \"%.32s\" is there twice: keep one", section->one,
                                             name);
         *out_found = true;
-        *out = (struct belfry_kubeconfig_entry){.path = r->files[file].path, .name = name};
+        *out = (struct entry){.path = r->files[file].path, .name = name};
         err = belfry_kube_member_object(&element, section->one, &out->members);
     }
     return err;
 }
 
 /* Errors: BELFRY_ERR_NOT_FOUND, which the caller reports; other errors are already reported. */
-static enum belfry_err find_entry(struct reader *r, const struct section *section, const char *name,
-                                  struct belfry_kubeconfig_entry *out)
+static enum belfry_err find_entry(struct reader *r, const struct section *section, const char *name, struct entry *out)
 {
     for (size_t i = 0; i < r->n_files; i++) {
         bool found;
@@ -155,33 +357,29 @@ static enum belfry_err find_entry(struct reader *r, const struct section *sectio
     return BELFRY_ERR_NOT_FOUND;
 }
 
-typedef enum belfry_err (*fill_fn)(const struct belfry_kubeconfig_entry *entry, struct belfry_kubeconfig *out);
-
-static enum belfry_err no_entry(struct reader *r, const struct belfry_kubeconfig_entry *context,
-                                const struct section *section, const char *name)
-{
-    if (name == NULL)
-        belfry_ignore(belfry_kube_fault_say(&r->fault, "context \"%.32s\" names no %s", context->name, section->one));
-    else
-        belfry_ignore(belfry_kube_fault_say(&r->fault, "context \"%.32s\" names the %s \"%.32s\", which is nowhere",
-                                            context->name, section->one, name));
-    return report_in_file(r, context->path, BELFRY_ERR_NOT_FOUND);
-}
+typedef enum belfry_err (*fill_fn)(const struct entry *entry, struct belfry_kubeconfig *out);
 
 /* Reads the context's cluster or user. A context needs no user. */
-static enum belfry_err read_entry_of(struct reader *r, const struct belfry_kubeconfig_entry *context,
-                                     const struct section *section, fill_fn fill, struct belfry_kubeconfig *out)
+static enum belfry_err read_entry_of(struct reader *r, const struct entry *context, const struct section *section,
+                                     fill_fn fill, struct belfry_kubeconfig *out)
 {
-    struct belfry_kubeconfig_entry entry;
+    struct entry entry;
     char *name;
-    enum belfry_err err = belfry_kubeconfig_text(&context->members, section->one, &name);
+    enum belfry_err err = read_text(&context->members, section->one, &name);
     if (err != BELFRY_OK || (name == NULL && section == &users))
         return report_in_file(r, context->path, err);
     err = name == NULL ? BELFRY_ERR_NOT_FOUND : find_entry(r, section, name, &entry);
-    if (err == BELFRY_OK)
+    if (err == BELFRY_OK) {
         err = report_in_file(r, entry.path, fill(&entry, out));
-    else if (err == BELFRY_ERR_NOT_FOUND)
-        err = no_entry(r, context, section, name);
+    } else if (err == BELFRY_ERR_NOT_FOUND) {
+        if (name == NULL)
+            belfry_ignore(
+                belfry_kube_fault_say(&r->fault, "context \"%.32s\" names no %s", context->name, section->one));
+        else
+            belfry_ignore(belfry_kube_fault_say(&r->fault, "context \"%.32s\" names the %s \"%.32s\", which is nowhere",
+                                                context->name, section->one, name));
+        err = report_in_file(r, context->path, BELFRY_ERR_NOT_FOUND);
+    }
     free(name);
     return err;
 }
@@ -194,7 +392,7 @@ static enum belfry_err find_current(struct reader *r, char **out)
     *out = NULL;
     for (size_t i = 0; i < r->n_files && *out == NULL; i++) {
         struct belfry_kube_members root = root_of(r, i);
-        enum belfry_err err = belfry_kubeconfig_text(&root, "current-context", out);
+        enum belfry_err err = read_text(&root, "current-context", out);
         if (err != BELFRY_OK)
             return report_in_file(r, r->files[i].path, err);
     }
@@ -204,16 +402,16 @@ static enum belfry_err find_current(struct reader *r, char **out)
 static enum belfry_err read_context(struct reader *r, const char *name, enum belfry_kubeconfig_parts parts,
                                     struct belfry_kubeconfig *out)
 {
-    struct belfry_kubeconfig_entry entry;
+    struct entry entry;
     enum belfry_err err = name == NULL ? BELFRY_ERR_NOT_FOUND : find_entry(r, &contexts, name, &entry);
     if (err == BELFRY_ERR_NOT_FOUND)
         return no_context(r, name);
     if (err == BELFRY_OK)
-        err = report_in_file(r, entry.path, belfry_kubeconfig_text(&entry.members, "namespace", &out->ns));
+        err = report_in_file(r, entry.path, read_text(&entry.members, "namespace", &out->ns));
     if (err == BELFRY_OK)
-        err = read_entry_of(r, &entry, &clusters, belfry_kubeconfig_cluster, out);
+        err = read_entry_of(r, &entry, &clusters, read_cluster, out);
     if (err == BELFRY_OK && parts == BELFRY_KUBECONFIG_WHOLE)
-        err = read_entry_of(r, &entry, &users, belfry_kubeconfig_user, out);
+        err = read_entry_of(r, &entry, &users, read_user, out);
     return err;
 }
 

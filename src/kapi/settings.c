@@ -9,11 +9,20 @@
 #include "base/secret.h"
 #include "client/opts.h"
 #include "kapi/file.h"
-#include "kapi/kubeconfig_files.h"
 #include "kapi/pod.h"
 #include "kapi/server_url.h"
+#include "json/manifest.h"
 
 #define NAMESPACE_MAX 63 /* a label of RFC 1123 */
+#define FILES_MAX     32 /* files that $KUBECONFIG may name */
+
+/* The texts of the kubeconfig files, each of at most KUBE_MANIFEST_MAX. They hold secrets and are wiped. */
+struct files {
+    struct belfry_kubeconfig_file list[FILES_MAX];
+    size_t n;
+    char *paths[FILES_MAX], *texts[FILES_MAX]; /* owned; the list points to them */
+    size_t n_there;                            /* including empty files */
+};
 
 __attribute__((format(printf, 3, 4))) static enum belfry_err say(char *why, enum belfry_err err, const char *format,
                                                                  ...)
@@ -30,6 +39,92 @@ static const char *option(const struct belfry_opts *opts, enum belfry_opt opt)
 {
     const char *text = belfry_opts_text(opts, opt);
     return text == NULL || *text == '\0' ? NULL : text;
+}
+
+/* ---- kubeconfig files ---- */
+
+/* Consumes `path`; NULL means that there was no memory for it. An empty file is skipped: KUBECONFIG=/dev/null means no
+ * kubeconfig. Errors: BELFRY_ERR_NOT_FOUND (the file does not exist), BELFRY_ERR_INVALID (unreadable, too large);
+ * BELFRY_ERR_NOMEM. */
+static enum belfry_err add_file(struct files *files, char *path, char *why)
+{
+    size_t len = 0;
+    enum belfry_err err = BELFRY_OK;
+    char *text = malloc(KUBE_MANIFEST_MAX); /* pages that are not written use no memory */
+    int problem = path == NULL || text == NULL ? ENOMEM : belfry_file_read(path, text, KUBE_MANIFEST_MAX, &len);
+    if (problem == ENOMEM)
+        err = BELFRY_ERR_NOMEM;
+    else if (problem != 0)
+        err = say(why, problem == ENOENT || problem == ENOTDIR ? BELFRY_ERR_NOT_FOUND : BELFRY_ERR_INVALID,
+                  "kubeconfig %.160s: %s", path, problem == EFBIG ? "it is larger than 3 MiB" : strerror(problem));
+    else
+        files->n_there++;
+
+    size_t filled = problem == 0 ? len : 0; /* up to the last byte that is not blank */
+    while (filled > 0 && strchr(" \t\r\n", text[filled - 1]) != NULL)
+        filled--;
+    if (problem == 0 && filled > 0) {
+        files->list[files->n] = (struct belfry_kubeconfig_file){path, belfry_bytes_of(text, len)};
+        files->paths[files->n] = path;
+        files->texts[files->n++] = text;
+        return BELFRY_OK;
+    }
+    free(text);
+    free(path);
+    return err;
+}
+
+/* Reads the files that $KUBECONFIG names and that exist; at least one must. */
+static enum belfry_err add_environment(struct files *files, const char *paths, char *why)
+{
+    for (const char *at = paths; *at != '\0'; at += *at == ':') {
+        size_t len = strcspn(at, ":");
+        if (len > 0 && files->n == FILES_MAX)
+            return say(why, BELFRY_ERR_INVALID, "$KUBECONFIG names more than %d files", FILES_MAX);
+        enum belfry_err err = len == 0 ? BELFRY_OK : add_file(files, strndup(at, len), why);
+        if (err != BELFRY_OK && err != BELFRY_ERR_NOT_FOUND)
+            return err;
+        at += len;
+    }
+    if (files->n_there > 0)
+        return BELFRY_OK;
+    return say(why, BELFRY_ERR_NOT_FOUND, "$KUBECONFIG names no file that is there: %.160s", paths);
+}
+
+/* Reads the file at `path`; if NULL, the files of $KUBECONFIG; if that is not set, ~/.kube/config if it exists. n may
+ * be 0 afterwards. Call files_fini() in any case. Errors: as add_file; a file at `path` that is empty is INVALID. */
+static enum belfry_err files_read(struct files *files, const char *path, char *why)
+{
+    const char *paths = getenv("KUBECONFIG"), *home = getenv("HOME");
+    *files = (struct files){0};
+    if (path != NULL) {
+        enum belfry_err err = add_file(files, strdup(path), why);
+        if (err != BELFRY_OK || files->n > 0)
+            return err;
+        return say(why, BELFRY_ERR_INVALID, "kubeconfig %.160s: the file is empty", path);
+    }
+    if (paths != NULL && *paths != '\0')
+        return add_environment(files, paths, why);
+    if (home == NULL || *home == '\0')
+        return BELFRY_OK;
+
+    static const char name[] = "/.kube/config";
+    size_t cap = strlen(home) + sizeof(name);
+    char *in_home = malloc(cap);
+    if (in_home != NULL)
+        snprintf(in_home, cap, "%s%s", home, name);
+    enum belfry_err err = add_file(files, in_home, why);
+    return err == BELFRY_ERR_NOT_FOUND ? BELFRY_OK : err;
+}
+
+static void files_fini(struct files *files)
+{
+    for (size_t i = 0; i < files->n; i++) {
+        explicit_bzero(files->texts[i], files->list[i].text.len);
+        free(files->texts[i]);
+        free(files->paths[i]);
+    }
+    files->n = 0;
 }
 
 /* ---- sources ---- */
@@ -77,15 +172,15 @@ static enum belfry_err take_files(const struct belfry_opts *opts, const char *di
                                   char *why)
 {
     const char *context = option(opts, BELFRY_OPT_CONTEXT);
-    struct belfry_kubeconfig_files files;
-    enum belfry_err err = belfry_kubeconfig_files_read(&files, option(opts, BELFRY_OPT_KUBECONFIG), why);
+    struct files files;
+    enum belfry_err err = files_read(&files, option(opts, BELFRY_OPT_KUBECONFIG), why);
     if (err == BELFRY_OK && files.n > 0)
         err = belfry_kubeconfig_read(files.list, files.n, context, parts_of(opts), out, why);
     else if (err == BELFRY_OK && context == NULL && belfry_pod_is_here())
         err = belfry_pod_read(dir, parts_of(opts), out, why);
     else if (err == BELFRY_OK)
         err = take_nothing(context, why);
-    belfry_kubeconfig_files_fini(&files);
+    files_fini(&files);
     return err;
 }
 
@@ -138,30 +233,16 @@ static enum belfry_err replace_texts(const struct belfry_opts *opts, struct belf
     return err;
 }
 
-static enum belfry_err replace_by_options(const struct belfry_opts *opts, struct belfry_kubeconfig *config, char *why)
-{
-    bool cert = option(opts, BELFRY_OPT_CERT) != NULL, key = option(opts, BELFRY_OPT_KEY) != NULL;
-    if (cert != key)
-        return say(why, BELFRY_ERR_INVALID, "the option %s needs %s, too", cert ? "cert" : "key",
-                   cert ? "key" : "cert");
-    enum belfry_err err = replace_authority(opts, config, why);
-    return err == BELFRY_OK ? replace_texts(opts, config) : err;
-}
-
 /* ---- checks ---- */
-
-static bool is_namespace(const char *ns)
-{
-    size_t len = strlen(ns);
-    bool inside = strspn(ns, "abcdefghijklmnopqrstuvwxyz0123456789-") == len;
-    return inside && len > 0 && len <= NAMESPACE_MAX && ns[0] != '-' && ns[len - 1] != '-';
-}
 
 static enum belfry_err check_namespace(struct belfry_kubeconfig *config, char *why)
 {
     if (config->ns == NULL)
         return set_text(&config->ns, "default");
-    if (!is_namespace(config->ns))
+    const char *ns = config->ns;
+    size_t len = strlen(ns);
+    bool inside = strspn(ns, "abcdefghijklmnopqrstuvwxyz0123456789-") == len;
+    if (!inside || len == 0 || len > NAMESPACE_MAX || ns[0] == '-' || ns[len - 1] == '-')
         return say(why, BELFRY_ERR_INVALID,
                    "the namespace is not valid: it must have 1 to 63 lower-case letters, digits and '-', which is "
                    "neither first "
@@ -192,8 +273,13 @@ static enum belfry_err read_settings(const struct belfry_opts *opts, const char 
     struct belfry_kubeconfig *config = &settings->config;
     enum belfry_err err =
         option(opts, BELFRY_OPT_SERVER) != NULL ? take_server(opts, config, why) : take_files(opts, dir, config, why);
+    bool cert = option(opts, BELFRY_OPT_CERT) != NULL, key = option(opts, BELFRY_OPT_KEY) != NULL;
+    if (err == BELFRY_OK && cert != key)
+        err = say(why, BELFRY_ERR_INVALID, "the option %s needs %s, too", cert ? "cert" : "key", cert ? "key" : "cert");
     if (err == BELFRY_OK)
-        err = replace_by_options(opts, config, why);
+        err = replace_authority(opts, config, why);
+    if (err == BELFRY_OK)
+        err = replace_texts(opts, config);
     if (err == BELFRY_OK)
         err = check_namespace(config, why);
     if (err == BELFRY_OK)
