@@ -9,7 +9,33 @@
 #include "base/clock.h"
 #include "base/owner.h"
 #include "client/opts.h"
-#include "informer/index_path.h"
+#include "informer/index.h"
+#include "json/document.h"
+#include "json/json_alc.h"
+#include "json/path.h"
+
+enum told_kind { TOLD_BEGIN, TOLD_PUT, TOLD_REMOVED, TOLD_SYNCED };
+
+/* One event of a source. */
+struct told {
+    enum told_kind kind;
+    struct belfry_object *object; /* PUT; REMOVED: its last state, or NULL. One reference */
+    struct belfry_bytes key;      /* REMOVED */
+    bool missed;                  /* REMOVED */
+};
+
+/* An event in the backlog. */
+struct kept {
+    struct belfry_list node;
+    struct told told; /* its key is in `key` */
+    char key[];
+};
+
+static struct kept *backlog_pop(struct belfry_informer *informer)
+{
+    struct belfry_list *first = belfry_list_pop(&informer->backlog);
+    return first != NULL ? belfry_container(first, struct kept, node) : NULL;
+}
 
 /* ---- entering and leaving ---- */
 
@@ -17,7 +43,8 @@ static void free_informer(struct belfry_informer *informer)
 {
     belfry_audience_destroy(informer->audience);
     belfry_store_destroy(informer->store);
-    belfry_backlog_fini(&informer->backlog);
+    for (struct kept *kept; (kept = backlog_pop(informer)) != NULL; free(kept))
+        belfry_object_unref(kept->told.object);
     free(informer);
 }
 
@@ -25,7 +52,7 @@ void belfry_informer_arm(struct belfry_informer *informer)
 {
     BELFRY_OWNER_CHECK(informer);
     bool busy = informer->state == BELFRY_INFORMER_SWEEPING || informer->source_paused ||
-                !belfry_backlog_empty(&informer->backlog);
+                !belfry_list_empty(&informer->backlog);
     uint64_t due = informer->paused ? BELFRY_NEVER : busy ? 0 : belfry_audience_due(informer->audience);
     belfry_session_set_timer(informer->b, &informer->timer, due);
 }
@@ -65,7 +92,7 @@ static void informer_unhook(struct belfry_informer *informer)
     ops->close(informer->source.impl);
 }
 
-static void go(struct belfry_informer *informer)
+static void informer_go(struct belfry_informer *informer)
 {
     struct belfry_audience *audience = informer->audience;
     informer->state = BELFRY_INFORMER_GONE;
@@ -81,7 +108,7 @@ static void informer_end(struct belfry_informer *informer, enum belfry_err err, 
     informer->state = BELFRY_INFORMER_ENDING;
     informer_unhook(informer);
     if (belfry_audience_tell(informer->audience, &news, &informer->paused))
-        go(informer);
+        informer_go(informer);
 }
 
 void belfry_informer_close(struct belfry_informer *informer)
@@ -92,7 +119,7 @@ void belfry_informer_close(struct belfry_informer *informer)
     informer_enter(informer);
     if (belfry_informer_is_open(informer))
         informer_unhook(informer);
-    go(informer);
+    informer_go(informer);
     informer_leave(informer);
 }
 
@@ -120,33 +147,29 @@ static void informer_tell_change(struct belfry_informer *informer, const struct 
     informer_tell(informer, news);
 }
 
-static void end_over_limit(struct belfry_informer *informer)
-{
-    char why[120];
-    snprintf(why, sizeof(why), "the store takes %zu bytes, more than max-bytes, which is %zu",
-             belfry_store_bytes(informer->store), informer->max_bytes);
-    informer_end(informer, BELFRY_ERR_LIMIT, why);
-}
-
 static void apply_put(struct belfry_informer *informer, struct belfry_object *object)
 {
     enum belfry_store_change change;
     struct belfry_object *old = NULL;
     enum belfry_err err = belfry_store_put(informer->store, object, &change, &old);
-    if (err != BELFRY_OK)
+    if (err != BELFRY_OK) {
         informer_end(informer, err, belfry_strerror(err));
-    else if (belfry_store_bytes(informer->store) > informer->max_bytes)
-        end_over_limit(informer);
-    else if (change == BELFRY_STORE_ADDED)
+    } else if (belfry_store_bytes(informer->store) > informer->max_bytes) {
+        char why[120];
+        snprintf(why, sizeof(why), "the store takes %zu bytes, more than max-bytes, which is %zu",
+                 belfry_store_bytes(informer->store), informer->max_bytes);
+        informer_end(informer, BELFRY_ERR_LIMIT, why);
+    } else if (change == BELFRY_STORE_ADDED) {
         informer_tell_change(
             informer, &(struct belfry_news){.kind = BELFRY_NEWS_ADDED, .object = object, .initial = !informer->synced});
-    else if (change == BELFRY_STORE_REPLACED)
+    } else if (change == BELFRY_STORE_REPLACED) {
         informer_tell_change(informer,
                              &(struct belfry_news){.kind = BELFRY_NEWS_UPDATED, .object = object, .old = old});
+    }
     belfry_object_unref(old);
 }
 
-static void apply_removed(struct belfry_informer *informer, const struct belfry_told *told)
+static void apply_removed(struct belfry_informer *informer, const struct told *told)
 {
     struct belfry_object *had = belfry_store_take(informer->store, told->key);
     const struct belfry_object *object = told->object != NULL ? told->object : had;
@@ -157,22 +180,17 @@ static void apply_removed(struct belfry_informer *informer, const struct belfry_
     belfry_object_unref(told->object);
 }
 
-static void finish_sweep(struct belfry_informer *informer)
-{
-    informer->state = BELFRY_INFORMER_FOLLOWING;
-    informer->synced = true;
-    bool remains = belfry_audience_synced(informer->audience, &informer->paused);
-    assert(remains == (informer->state != BELFRY_INFORMER_GONE));
-    (void)remains;
-}
-
 static void sweep_slice(struct belfry_informer *informer)
 {
     for (int n = 0; n < BELFRY_INFORMER_SWEEP && informer->state == BELFRY_INFORMER_SWEEPING && !informer->paused;
          n++) {
         struct belfry_object *object = belfry_store_sweep(informer->store);
-        if (object == NULL) {
-            finish_sweep(informer);
+        if (object == NULL) { /* the whole state was reported */
+            informer->state = BELFRY_INFORMER_FOLLOWING;
+            informer->synced = true;
+            bool remains = belfry_audience_synced(informer->audience, &informer->paused);
+            assert(remains == (informer->state != BELFRY_INFORMER_GONE));
+            (void)remains;
             return;
         }
         informer_tell_change(informer,
@@ -181,55 +199,70 @@ static void sweep_slice(struct belfry_informer *informer)
     }
 }
 
-static void apply_event(struct belfry_informer *informer, const struct belfry_told *told)
+static void apply_event(struct belfry_informer *informer, const struct told *told)
 {
     switch (told->kind) {
-    case BELFRY_TOLD_BEGIN:
+    case TOLD_BEGIN:
         informer->state = BELFRY_INFORMER_FOLLOWING; /* a sweep in progress becomes part of the next */
         belfry_store_begin(informer->store);
         return;
-    case BELFRY_TOLD_PUT:
+    case TOLD_PUT:
         apply_put(informer, told->object);
         return;
-    case BELFRY_TOLD_REMOVED:
+    case TOLD_REMOVED:
         apply_removed(informer, told);
         return;
-    case BELFRY_TOLD_SYNCED:
+    case TOLD_SYNCED:
         informer->state = BELFRY_INFORMER_SWEEPING;
         sweep_slice(informer);
         return;
     }
 }
 
-static void take_event(struct belfry_informer *informer, const struct belfry_told *told)
+/* Applies the event, or keeps it for the end of the pause. */
+static void take_event(struct belfry_informer *informer, const struct told *told)
 {
     assert(belfry_informer_is_open(informer));
     informer_enter(informer);
-    if (!informer->paused && belfry_backlog_empty(&informer->backlog))
+    if (!informer->paused && belfry_list_empty(&informer->backlog)) {
         apply_event(informer, told);
-    else if (belfry_backlog_add(&informer->backlog, told) != BELFRY_OK)
+        informer_leave(informer);
+        return;
+    }
+
+    struct kept *kept = malloc(sizeof(*kept) + told->key.len);
+    if (kept != NULL) {
+        kept->told = *told;
+        kept->told.key.data = kept->key;
+        if (told->key.len > 0)
+            memcpy(kept->key, told->key.data, told->key.len);
+        belfry_list_init(&kept->node);
+        belfry_list_append(&informer->backlog, &kept->node);
+    } else {
+        belfry_object_unref(told->object);
         informer_end(informer, BELFRY_ERR_NOMEM, belfry_strerror(BELFRY_ERR_NOMEM));
+    }
     informer_leave(informer);
 }
 
 static void on_source_begin(void *user)
 {
-    take_event(user, &(struct belfry_told){.kind = BELFRY_TOLD_BEGIN});
+    take_event(user, &(struct told){.kind = TOLD_BEGIN});
 }
 
 static void on_source_put(struct belfry_object *object, void *user)
 {
-    take_event(user, &(struct belfry_told){.kind = BELFRY_TOLD_PUT, .object = object});
+    take_event(user, &(struct told){.kind = TOLD_PUT, .object = object});
 }
 
 static void on_source_removed(struct belfry_bytes key, struct belfry_object *last, bool missed, void *user)
 {
-    take_event(user, &(struct belfry_told){.kind = BELFRY_TOLD_REMOVED, .object = last, .key = key, .missed = missed});
+    take_event(user, &(struct told){.kind = TOLD_REMOVED, .object = last, .key = key, .missed = missed});
 }
 
 static void on_source_synced(void *user)
 {
-    take_event(user, &(struct belfry_told){.kind = BELFRY_TOLD_SYNCED});
+    take_event(user, &(struct told){.kind = TOLD_SYNCED});
 }
 
 static void on_source_undecoded(const char *why, void *user)
@@ -273,26 +306,22 @@ static bool may_go_on(const struct belfry_informer *informer)
     return belfry_informer_is_open(informer) && !informer->paused;
 }
 
-/* Handles the backlog of the pause first; then the source may continue. */
-static void catch_up(struct belfry_informer *informer)
+static void on_informer_timer(struct belfry_timer *timer)
 {
-    struct belfry_told told;
-    struct belfry_kept *kept;
-    while (may_go_on(informer) && (kept = belfry_backlog_take(&informer->backlog, &told)) != NULL) {
-        apply_event(informer, &told);
-        belfry_backlog_free(kept);
+    struct belfry_informer *informer = belfry_container(timer, struct belfry_informer, timer);
+    informer_enter(informer);
+
+    /* First what came during the pause; then the source may continue. */
+    struct kept *kept;
+    while (may_go_on(informer) && (kept = backlog_pop(informer)) != NULL) {
+        apply_event(informer, &kept->told);
+        free(kept);
     }
     if (may_go_on(informer) && informer->source_paused) {
         informer->source_paused = false;
         informer->source.ops->resume(informer->source.impl);
     }
-}
 
-static void on_informer_timer(struct belfry_timer *timer)
-{
-    struct belfry_informer *informer = belfry_container(timer, struct belfry_informer, timer);
-    informer_enter(informer);
-    catch_up(informer);
     if (may_go_on(informer))
         sweep_slice(informer);
     if (may_go_on(informer) && !belfry_audience_turn(informer->audience, belfry_clock_ms(), &informer->paused))
@@ -311,19 +340,6 @@ void belfry_informer_resume(struct belfry_informer *informer)
 
 /* ---- opening ---- */
 
-static enum belfry_err make_parts(struct belfry_informer *informer, const struct belfry_opts *opts, belfry_news_fn fn,
-                                  void *user)
-{
-    struct belfry_handler *first;
-    uint32_t resync_ms = (uint32_t)belfry_opts_number(opts, BELFRY_OPT_RESYNC);
-    enum belfry_err err = belfry_store_create(&informer->store);
-    if (err == BELFRY_OK)
-        err = belfry_audience_create(informer, informer->store, &informer->audience);
-    if (err == BELFRY_OK && fn != NULL)
-        err = belfry_audience_add(informer->audience, fn, user, resync_ms, belfry_clock_ms(), &first);
-    return err;
-}
-
 enum belfry_err belfry_informer_create(struct belfry *b, const struct belfry_opts *opts, unsigned where,
                                        belfry_news_fn fn, void *user, struct belfry_informer **out)
 {
@@ -338,8 +354,14 @@ enum belfry_err belfry_informer_create(struct belfry *b, const struct belfry_opt
     informer->max_bytes = (size_t)belfry_opts_number(opts, BELFRY_OPT_MAX_BYTES);
     informer->guest.close = on_session_closed;
     belfry_timer_init(&informer->timer, on_informer_timer);
-    belfry_backlog_init(&informer->backlog);
-    enum belfry_err err = make_parts(informer, opts, fn, user);
+    belfry_list_init(&informer->backlog);
+    enum belfry_err err = belfry_store_create(&informer->store);
+    if (err == BELFRY_OK)
+        err = belfry_audience_create(informer, informer->store, &informer->audience);
+    struct belfry_handler *first;
+    uint32_t resync_ms = (uint32_t)belfry_opts_number(opts, BELFRY_OPT_RESYNC);
+    if (err == BELFRY_OK && fn != NULL)
+        err = belfry_audience_add(informer->audience, fn, user, resync_ms, belfry_clock_ms(), &first);
     if (err != BELFRY_OK) {
         free_informer(informer);
         return belfry_why_note(b, err, NULL);
@@ -358,6 +380,20 @@ void belfry_informer_attach(struct belfry_informer *informer, struct belfry_sour
     BELFRY_OWNER_CHECK(informer);
     assert(informer->source.ops == NULL && belfry_informer_is_open(informer));
     informer->source = source;
+}
+
+enum belfry_err belfry_informer_opened(struct belfry_informer *informer, enum belfry_err err,
+                                       struct belfry_source source, struct belfry_informer **out)
+{
+    struct belfry *b = informer->b;
+    if (err != BELFRY_OK) {
+        belfry_informer_close(informer);
+        return b->why[0] != '\0' ? err : belfry_why_note(b, err, NULL); /* a follow has noted more */
+    }
+    belfry_informer_attach(informer, source);
+    if (out != NULL)
+        *out = informer;
+    return BELFRY_OK;
 }
 
 /* ---- handlers ---- */
@@ -445,10 +481,53 @@ int belfry_informer_index(struct belfry_informer *informer, const char *name, be
     return index_added(informer, belfry_store_index(informer->store, name, fn, user, NULL));
 }
 
+/* As in belfry_json_at(): a string is its text, null counts as missing. Other values are their JSON. */
+static void add_path_value(yyjson_val *value, void *user)
+{
+    struct belfry_index_values *values = user;
+    if (yyjson_is_str(value) || yyjson_is_raw(value)) {
+        belfry_index_add(values, belfry_kube_document_bytes(value));
+        return;
+    }
+    if (yyjson_is_null(value))
+        return;
+    size_t len;
+    yyjson_write_err why;
+    char *json = yyjson_val_write_opts(value, YYJSON_WRITE_NOFLAG, &belfry_json_alc, &len, &why);
+    if (json != NULL)
+        belfry_index_add(values, belfry_bytes_of(json, len));
+    else
+        belfry_index_fail(values); /* no memory: any parsed value can be written */
+    free(json);
+}
+
+static void find_path_values(const struct belfry_object *object, struct belfry_index_values *values, void *user)
+{
+    const struct belfry_kube_path *path = user;
+    struct belfry_bytes json = belfry_object_value(object);
+    struct belfry_kube_document document;
+    enum belfry_err err = belfry_kube_document_read(&json, 1, &document);
+    if (err == BELFRY_OK) {
+        belfry_kube_path_each(path, document.root, add_path_value, values);
+        belfry_kube_document_fini(&document);
+    } else if (err == BELFRY_ERR_NOMEM) {
+        belfry_index_fail(values);
+    }
+}
+
+static void free_path(void *user)
+{
+    belfry_kube_path_free(user);
+}
+
 int belfry_informer_index_path(struct belfry_informer *informer, const char *name, const char *path)
 {
     BELFRY_OWNER_ENTER(informer->b);
-    return index_added(informer, belfry_index_path_add(informer->store, name, path));
+    struct belfry_kube_path *read;
+    enum belfry_err err = belfry_kube_path_read(belfry_bytes_str(path), &read);
+    if (err == BELFRY_OK)
+        err = belfry_store_index(informer->store, name, find_path_values, read, free_path);
+    return index_added(informer, err);
 }
 
 const struct belfry_object *belfry_informer_by(const struct belfry_informer *informer, const char *name,

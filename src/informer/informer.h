@@ -6,16 +6,19 @@
  *     any --source ends, no memory, over max-bytes, the session closes--> ENDING --END reported--> GONE
  *     any --belfry_informer_close()--> GONE: freed when no call of it is on the stack
  *
- * While it is paused, nothing changes: no store, no walk, no sweep. Events that the source still reports are kept in
- * the backlog.
+ * While it is paused, nothing changes: no store, no walk, no sweep. Events that the source still reports (the rest of
+ * the batch that was on the stack, source.h) are kept in the backlog. When the informer resumes, it handles them before
+ * the source resumes.
  *
- * The functions that open an informer (source_keys, source_resource) do:
+ * The functions that open an informer (belfry_informer_keys() in source_keys.c, belfry_informer_resource() in
+ * source_resource.c) do:
  *
  *     err = belfry_informer_create(b, opts, BELFRY_FOR_INFORMER_KEYS, fn, user, &informer);
- *     ... open a source with belfry_informer_events and the informer as their user ...
- *     if (it failed) belfry_informer_close(informer); else belfry_informer_attach(informer, source);
+ *     err = ... open a source with belfry_informer_events and the informer as their user ...
+ *     return belfry_informer_opened(informer, err, source, out);
  *
  * Thread: owner.
+ * Memory: the store (object_store.h), the handlers (audience.h), and one allocation for each event in the backlog.
  */
 #ifndef BELFRY_INFORMER_INFORMER_H
 #define BELFRY_INFORMER_INFORMER_H
@@ -25,7 +28,6 @@
 #include "base/owner.h"
 #include "client/session.h"
 #include "informer/audience.h"
-#include "informer/backlog.h"
 #include "informer/object_store.h"
 #include "informer/source.h"
 
@@ -49,11 +51,11 @@ struct belfry_informer {
     struct belfry_store *store;
     struct belfry_audience *audience; /* NULL: the informer is gone */
     struct belfry_source source;      /* .ops NULL: not attached yet, or closed */
-    struct belfry_backlog backlog;
-    bool paused;        /* by a handler */
-    bool source_paused; /* and the source was paused */
-    bool synced;        /* the state has been complete */
-    unsigned calling;   /* entry points on the stack */
+    struct belfry_list backlog;       /* events of the source that wait for the end of a pause, oldest first */
+    bool paused;                      /* by a handler */
+    bool source_paused;               /* and the source was paused */
+    bool synced;                      /* the state has been complete */
+    unsigned calling;                 /* entry points on the stack */
     struct belfry_informer_stats stats;
     BELFRY_OWNER;
 };
@@ -70,6 +72,11 @@ extern const struct belfry_source_events belfry_informer_events;
 
 /* Gives the source to the informer, which closes it. */
 void belfry_informer_attach(struct belfry_informer *informer, struct belfry_source source);
+
+/* Ends the opening: attaches the source, and stores the informer in *out unless `out` is NULL. If the source could not
+ * be opened, closes the informer and returns `err`, which it notes for belfry_why() if the source did not. */
+BELFRY_NODISCARD enum belfry_err belfry_informer_opened(struct belfry_informer *informer, enum belfry_err err,
+                                                        struct belfry_source source, struct belfry_informer **out);
 
 /* Neither ended nor closed. */
 static inline bool belfry_informer_is_open(const struct belfry_informer *informer)

@@ -1,11 +1,16 @@
-/* src/informer/source_keys.c */
-#include "informer/source_keys.h"
+/* src/informer/source_keys.c
+ *
+ * source_keys: an informer on a range of etcd keys; its source is a follow whose state and changes become objects.
+ */
+#include <belfry/informer.h>
 
 #include <stdlib.h>
 
+#include "base/owner.h"
 #include "client/opts.h"
 #include "client/session.h"
 #include "client/watches.h"
+#include "informer/informer.h"
 
 struct source_keys {
     struct belfry_watch *watch; /* NULL: ended */
@@ -42,8 +47,11 @@ static void tell_event(struct source_keys *s, const struct belfry_event *event, 
         s->events->end(err, belfry_strerror(err), s->user);
 }
 
-static void tell_batch(struct source_keys *s, const struct belfry_batch *batch)
+static enum belfry_next on_follow_batch(struct belfry_watch *watch, const struct belfry_batch *batch, void *user)
 {
+    struct source_keys *s = user;
+    (void)watch;
+    s->depth++;
     switch (batch->kind) {
     case BELFRY_STATE:
     case BELFRY_CHANGES: /* all of it: a pause takes effect with the next batch */
@@ -65,19 +73,14 @@ static void tell_batch(struct source_keys *s, const struct belfry_batch *batch)
     case BELFRY_CREATED: /* not requested */
         break;
     }
-}
-
-static enum belfry_next on_follow_batch(struct belfry_watch *watch, const struct belfry_batch *batch, void *user)
-{
-    struct source_keys *s = user;
-    (void)watch;
-    s->depth++;
-    tell_batch(s, batch);
     s->depth--;
+
     enum belfry_next next = s->closed ? BELFRY_STOP : s->paused ? BELFRY_PAUSE : BELFRY_MORE;
     free_keys_if_closed(s);
     return next;
 }
+
+/* ---- operations of the source ---- */
 
 static void pause_keys(void *source)
 {
@@ -111,40 +114,45 @@ static void close_keys(void *source)
     free_keys_if_closed(s);
 }
 
-/* The only informer option that a follow also has. */
-static enum belfry_err follow_opts(const struct belfry_opts *opts, struct belfry_opts **out)
-{
-    const char *page_bytes = belfry_opts_text(opts, BELFRY_OPT_PAGE_BYTES);
-    *out = NULL;
-    if (page_bytes == NULL)
-        return BELFRY_OK;
-    int err = belfry_opts_set(out, "page-bytes", page_bytes);
-    if (err != BELFRY_OK)
-        belfry_opts_free(*out);
-    return (enum belfry_err)err;
-}
+/* ---- opening ---- */
 
-enum belfry_err belfry_source_keys_open(struct belfry *b, struct belfry_range range, const struct belfry_opts *opts,
-                                        const struct belfry_source_events *events, void *user,
-                                        struct belfry_source *out)
+/* Errors: as belfry_follow_open(). */
+static enum belfry_err open_keys(struct belfry_informer *informer, struct belfry_range range,
+                                 const struct belfry_opts *opts, struct belfry_source *out)
 {
     static const struct belfry_source_ops ops = {
         .pause = pause_keys, .resume = resume_keys, .counts = count_keys, .close = close_keys};
     struct source_keys *s = calloc(1, sizeof(*s));
     if (s == NULL)
         return BELFRY_ERR_NOMEM;
-    s->events = events;
-    s->user = user;
-    struct belfry_opts *of_follow;
-    int err = follow_opts(opts, &of_follow);
-    if (err == BELFRY_OK) {
-        err = belfry_follow_open(b, range, of_follow, on_follow_batch, s, &s->watch);
-        belfry_opts_free(of_follow);
-    }
+    s->events = &belfry_informer_events;
+    s->user = informer;
+
+    /* The only informer option that a follow also has. */
+    struct belfry_opts *of_follow = NULL;
+    const char *page_bytes = belfry_opts_text(opts, BELFRY_OPT_PAGE_BYTES);
+    int err = page_bytes == NULL ? BELFRY_OK : belfry_opts_set(&of_follow, "page-bytes", page_bytes);
+    if (err == BELFRY_OK)
+        err = belfry_follow_open(informer->b, range, of_follow, on_follow_batch, s, &s->watch);
+    belfry_opts_free(of_follow);
     if (err != BELFRY_OK) {
         free(s);
         return (enum belfry_err)err;
     }
     *out = (struct belfry_source){.ops = &ops, .impl = s};
     return BELFRY_OK;
+}
+
+int belfry_informer_keys(struct belfry *b, struct belfry_range range, const struct belfry_opts *opts, belfry_news_fn fn,
+                         void *user, struct belfry_informer **out)
+{
+    BELFRY_OWNER_ENTER(b);
+    struct belfry_informer *informer;
+    struct belfry_source source = {0};
+    b->why[0] = '\0';
+    enum belfry_err err = belfry_informer_create(b, opts, BELFRY_FOR_INFORMER_KEYS, fn, user, &informer);
+    if (err != BELFRY_OK)
+        return err;
+    err = open_keys(informer, range, opts, &source);
+    return belfry_informer_opened(informer, err, source, out);
 }

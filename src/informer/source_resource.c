@@ -1,12 +1,18 @@
-/* src/informer/source_resource.c */
-#include "informer/source_resource.h"
+/* src/informer/source_resource.c
+ *
+ * source_resource: an informer on a resource of a Kubernetes API server: the reflector chooses requests, this file
+ * sends them and passes the results to the informer.
+ */
+#include <belfry/kube.h>
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/owner.h"
 #include "client/opts.h"
+#include "informer/informer.h"
 #include "informer/reflector.h"
 #include "kapi/kube_client.h"
 #include "kapi/kube_request.h"
@@ -51,18 +57,7 @@ static void tell_link(struct source_resource *s, enum belfry_err err, const char
     s->events->link(err, s->text, s->user);
 }
 
-static void tell_object(struct source_resource *s, const struct belfry_decoded *decoded)
-{
-    struct belfry_object *object = belfry_object_ref(decoded->object);
-    if (decoded->kind == BELFRY_DECODED_DELETED)
-        s->events->removed(belfry_object_key(object), object, false, s->user);
-    else
-        s->events->put(object, s->user);
-}
-
 /* ---- requests ---- */
-
-static void resource_step(struct source_resource *s);
 
 static void resource_arm(struct source_resource *s)
 {
@@ -70,32 +65,34 @@ static void resource_arm(struct source_resource *s)
         belfry_session_set_timer(s->k->b, &s->timer, s->paused ? BELFRY_NEVER : belfry_reflector_due(s->reflector));
 }
 
-/* The version of the decoded object, as the text that the reflector needs. */
-static void version_of(const struct belfry_decoded *decoded, char out[BELFRY_KUBE_VERSION_MAX + 1])
-{
-    struct belfry_bytes version =
-        decoded->object != NULL ? belfry_object_version(decoded->object) : belfry_bytes_str(decoded->version);
-    size_t len =
-        version.len <= BELFRY_KUBE_VERSION_MAX ? version.len : 0; /* too long: the reflector keeps its version */
-    memcpy(out, len > 0 ? version.data : "", len);
-    out[len] = '\0';
-}
-
 static enum belfry_next on_decoded(struct belfry_kube_request *request, const struct belfry_decoded *decoded,
                                    void *user)
 {
     struct source_resource *s = user;
-    bool complete = false;
-    char version[BELFRY_KUBE_VERSION_MAX + 1];
     (void)request;
     if (decoded->kind == BELFRY_DECODED_ERROR)
         return BELFRY_MORE; /* the end reports it */
     s->depth++;
-    version_of(decoded, version);
-    if (decoded->object != NULL)
-        tell_object(s, decoded);
-    else if (decoded->kind == BELFRY_DECODED_UNREADABLE)
+
+    /* The version as the text that the reflector needs; it keeps its own if this one is too long. */
+    char version[BELFRY_KUBE_VERSION_MAX + 1];
+    struct belfry_bytes read =
+        decoded->object != NULL ? belfry_object_version(decoded->object) : belfry_bytes_str(decoded->version);
+    size_t len = read.len <= BELFRY_KUBE_VERSION_MAX ? read.len : 0;
+    memcpy(version, len > 0 ? read.data : "", len);
+    version[len] = '\0';
+
+    if (decoded->object != NULL) {
+        struct belfry_object *object = belfry_object_ref(decoded->object);
+        if (decoded->kind == BELFRY_DECODED_DELETED)
+            s->events->removed(belfry_object_key(object), object, false, s->user);
+        else
+            s->events->put(object, s->user);
+    } else if (decoded->kind == BELFRY_DECODED_UNREADABLE) {
         s->events->undecoded(decoded->failure->why, s->user);
+    }
+
+    bool complete = false;
     if (!s->closed && decoded->kind == BELFRY_DECODED_ITEM)
         belfry_reflector_item(s->reflector);
     else if (!s->closed && decoded->kind != BELFRY_DECODED_UNREADABLE)
@@ -104,6 +101,7 @@ static enum belfry_next on_decoded(struct belfry_kube_request *request, const st
     if (complete)
         s->events->synced(s->user);
     s->depth--;
+
     enum belfry_next next = s->closed ? BELFRY_STOP : s->paused ? BELFRY_PAUSE : BELFRY_MORE;
     if (!s->closed && complete)
         resource_arm(s);
@@ -140,14 +138,6 @@ static void on_retrying(struct belfry_kube_request *request, const struct belfry
     s->depth--;
 }
 
-static void list_complete(struct source_resource *s, const char *version)
-{
-    if (belfry_reflector_listed(s->reflector, version, belfry_clock_ms()))
-        s->events->synced(s->user);
-    else
-        tell_link(s, BELFRY_ERR_PROTOCOL, "the server's list has no resourceVersion");
-}
-
 static void on_ended(struct belfry_kube_request *request, const struct belfry_ended *ended, void *user)
 {
     struct source_resource *s = user;
@@ -158,7 +148,10 @@ static void on_ended(struct belfry_kube_request *request, const struct belfry_en
     if (failure->err == BELFRY_ERR_NOMEM || failure->err == BELFRY_ERR_CANCELED) {
         s->events->end(failure->err, failure->why, s->user);
     } else if (failure->err == BELFRY_OK && belfry_reflector_state(s->reflector) == BELFRY_REFLECTOR_LISTING) {
-        list_complete(s, ended->version);
+        if (belfry_reflector_listed(s->reflector, ended->version, belfry_clock_ms()))
+            s->events->synced(s->user);
+        else
+            tell_link(s, BELFRY_ERR_PROTOCOL, "the server's list has no resourceVersion");
     } else {
         struct belfry_reflector_outcome outcome = {.failure = failure,
                                                    .refused = ended->broke == BELFRY_BROKE_REFUSED,
@@ -186,47 +179,42 @@ static const struct belfry_request_hooks hooks = {.decoded = on_decoded,
                                                   .ended = on_ended,
                                                   .gone = on_gone};
 
-/* Sends the request that the reflector wants. */
-static enum belfry_err send_request(struct source_resource *s, const struct belfry_reflector_request *wanted)
-{
-    struct belfry_request_ask ask = {.mode = wanted->watch ? BELFRY_DECODE_WATCH : BELFRY_DECODE_LIST,
-                                     .target = s->target,
-                                     .metadata_only = s->metadata_only,
-                                     .timeout_ms = s->k->timeout_ms};
-    ask.target.version = wanted->version;
-    ask.target.limit = wanted->chunk;
-    if (wanted->watch) {
-        ask.target.watch = ask.target.bookmarks = true;
-        ask.target.timeout_s = wanted->timeout_s;
-        ask.target.send_initial = wanted->initial;
-        ask.target.version_match = wanted->initial ? "NotOlderThan" : NULL;
-    }
-    return belfry_request_open(s->k, &ask, &hooks, s, &s->request);
-}
-
-static void give_up_on_initial(struct source_resource *s)
-{
-    struct belfry_failure failure;
-    struct belfry_kube_request *request = s->request;
-    s->request = NULL;
-    belfry_kube_cancel(request);
-    belfry_failure_set(&failure, BELFRY_ERR_UNSUPPORTED, "%s", "the server does not stream the state: it is listed");
-    struct belfry_reflector_outcome outcome = {.failure = &failure};
-    belfry_reflector_ended(s->reflector, &outcome, belfry_clock_ms());
-}
-
+/* Sends the request that the reflector wants, if any. */
 static void resource_step(struct source_resource *s)
 {
+    /* A server that takes the request for the state in a stream and sends nothing does not offer it. */
+    if (s->request != NULL && belfry_reflector_stalled(s->reflector, belfry_clock_ms())) {
+        struct belfry_failure failure;
+        struct belfry_kube_request *stalled = s->request;
+        s->request = NULL;
+        belfry_kube_cancel(stalled);
+        belfry_failure_set(&failure, BELFRY_ERR_UNSUPPORTED, "%s",
+                           "the server does not stream the state: it is listed");
+        struct belfry_reflector_outcome outcome = {.failure = &failure};
+        belfry_reflector_ended(s->reflector, &outcome, belfry_clock_ms());
+    }
+
     struct belfry_reflector_request wanted;
-    if (s->request != NULL && belfry_reflector_stalled(s->reflector, belfry_clock_ms()))
-        give_up_on_initial(s);
     if (belfry_reflector_next(s->reflector, belfry_clock_ms(), &wanted) != BELFRY_OK)
         return;
     if (wanted.fresh)
         s->events->begin(s->user);
     if (s->closed)
         return;
-    enum belfry_err err = send_request(s, &wanted);
+
+    struct belfry_request_ask ask = {.mode = wanted.watch ? BELFRY_DECODE_WATCH : BELFRY_DECODE_LIST,
+                                     .target = s->target,
+                                     .metadata_only = s->metadata_only,
+                                     .timeout_ms = s->k->timeout_ms};
+    ask.target.version = wanted.version;
+    ask.target.limit = wanted.chunk;
+    if (wanted.watch) {
+        ask.target.watch = ask.target.bookmarks = true;
+        ask.target.timeout_s = wanted.timeout_s;
+        ask.target.send_initial = wanted.initial;
+        ask.target.version_match = wanted.initial ? "NotOlderThan" : NULL;
+    }
+    enum belfry_err err = belfry_request_open(s->k, &ask, &hooks, s, &s->request);
     if (err != BELFRY_OK)
         s->events->end(err, belfry_strerror(err), s->user);
 }
@@ -294,6 +282,8 @@ static void close_resource(void *source)
         free_resource_if_closed(s);
 }
 
+/* ---- opening ---- */
+
 static enum belfry_err copy_target(struct source_resource *s, struct belfry_resource resource,
                                    const struct belfry_opts *opts)
 {
@@ -312,20 +302,10 @@ static enum belfry_err copy_target(struct source_resource *s, struct belfry_reso
     return err;
 }
 
-static enum belfry_err create_reflector(struct source_resource *s, const struct belfry_opts *opts)
-{
-    int64_t timeout_ms = belfry_opts_number(opts, BELFRY_OPT_WATCH_TIMEOUT);
-    struct belfry_reflector_opts reflector = {.watch_list = belfry_opts_number(opts, BELFRY_OPT_WATCH_LIST) != 0,
-                                              .chunk = (uint32_t)belfry_opts_number(opts, BELFRY_OPT_CHUNK_SIZE),
-                                              .watch_timeout_ms =
-                                                  timeout_ms > 0 ? (uint32_t)timeout_ms : WATCH_TIMEOUT_MS,
-                                              .seed = belfry_rng_next(&s->k->b->rng)};
-    return belfry_reflector_create(&reflector, &s->reflector);
-}
-
-enum belfry_err belfry_source_resource_open(struct belfry_kube *k, struct belfry_resource resource,
-                                            const struct belfry_opts *opts, const struct belfry_source_events *events,
-                                            void *user, struct belfry_source *out)
+/* Errors: BELFRY_ERR_INVALID (an invalid name), BELFRY_ERR_NOMEM, BELFRY_ERR_CANCELED. */
+static enum belfry_err open_resource(struct belfry_informer *informer, struct belfry_kube *k,
+                                     struct belfry_resource resource, const struct belfry_opts *opts,
+                                     struct belfry_source *out)
 {
     static const struct belfry_source_ops ops = {
         .pause = pause_resource, .resume = resume_resource, .counts = count_resource, .close = close_resource};
@@ -335,22 +315,45 @@ enum belfry_err belfry_source_resource_open(struct belfry_kube *k, struct belfry
     if (s == NULL)
         return BELFRY_ERR_NOMEM;
     s->k = k;
-    s->events = events;
-    s->user = user;
+    s->events = &belfry_informer_events;
+    s->user = informer;
     s->metadata_only = belfry_opts_number(opts, BELFRY_OPT_METADATA_ONLY) != 0;
     belfry_timer_init(&s->timer, on_resource_timer);
     belfry_list_init(&s->of_kube.node);
+
     enum belfry_err err = copy_target(s, resource, opts);
-    if (err == BELFRY_OK)
-        err = create_reflector(s, opts);
+    if (err == BELFRY_OK) {
+        int64_t timeout_ms = belfry_opts_number(opts, BELFRY_OPT_WATCH_TIMEOUT);
+        struct belfry_reflector_opts reflector = {.watch_list = belfry_opts_number(opts, BELFRY_OPT_WATCH_LIST) != 0,
+                                                  .chunk = (uint32_t)belfry_opts_number(opts, BELFRY_OPT_CHUNK_SIZE),
+                                                  .watch_timeout_ms =
+                                                      timeout_ms > 0 ? (uint32_t)timeout_ms : WATCH_TIMEOUT_MS,
+                                                  .seed = belfry_rng_next(&k->b->rng)};
+        err = belfry_reflector_create(&reflector, &s->reflector);
+    }
     if (err != BELFRY_OK) {
         s->closed = true;
         free_resource_if_closed(s);
         return err;
     }
+
     s->of_kube.closing = on_kube_closing;
     belfry_list_append(&k->users, &s->of_kube.node);
     resource_arm(s);
     *out = (struct belfry_source){.ops = &ops, .impl = s};
     return BELFRY_OK;
+}
+
+int belfry_informer_resource(struct belfry_kube *k, struct belfry_resource resource, const struct belfry_opts *opts,
+                             belfry_news_fn fn, void *user, struct belfry_informer **out)
+{
+    BELFRY_OWNER_ENTER(k->b);
+    struct belfry_informer *informer;
+    struct belfry_source source = {0};
+    k->b->why[0] = '\0';
+    enum belfry_err err = belfry_informer_create(k->b, opts, BELFRY_FOR_INFORMER_RESOURCE, fn, user, &informer);
+    if (err != BELFRY_OK)
+        return err;
+    err = open_resource(informer, k, resource, opts, &source);
+    return belfry_informer_opened(informer, err, source, out);
 }
