@@ -1021,6 +1021,41 @@ static void progress_that_overtakes_events_is_not_asked_for(void **state)
     assert_int_equal(fake_count(bed.fakes[0], "/Status"), 2); /* once for each stream */
 }
 
+static void versions_that_keep_progress_behind_events_are_believed(void **state)
+{
+    static const char *const good[] = {"3.4.25",     "3.4.43",   "3.5.8",         "3.5.16",        "3.5.33",
+                                       "3.6.0",      "3.6.14",   "3.7.1",         "3.8.0-alpha.0", "3.10.0",
+                                       "4.0.0",      "10.0.0",   "3.5.16+debian", "3.5.9-rc.0",    "3.4.26-rc.1",
+                                       "3.6.1-rc.0", "3.6.0+git"};
+    for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
+        struct seen seen = {0};
+        print_message("\"%s\" is good\n", good[i]);
+        ask_progress(good[i], &seen);
+        drive_until(seen.n[BELFRY_PROGRESS] == 1, SOON_MS);
+        assert_true(belfry_stream_tells_progress(bed.b->stream));
+        assert_int_equal(teardown(state), 0);
+    }
+}
+
+static void versions_from_before_the_fix_and_what_is_no_version_are_not_believed(void **state)
+{
+    static const char *const bad[] = {
+        "3.4.24", "3.4.23", "3.4.0", "3.5.7", "3.5.0", "3.5.0-rc.1", "3.5.8-rc.0", "3.4.25-beta.0", "3.3.27", "3.0.0",
+        "2.3.8", "0.1.0", "3.6.0-rc.0", "3.6.0-alpha.0", "3.4.24+25", "3.5.7-patched", "3.1.5",
+        /* no versions */
+        "", "3", "3.", "3.6", "3.6.", "3.6.x", "v3.6.0", " 3.6.0", "3.6.0 ", "3.6.0.1", "3..0", "-3.6.0", "3.-6.0",
+        "+3.6.0", "etcd", "3.6.0rc1", "3.6.99999999", "4294967299.6.0", "0x3.6.0", "3,6,0", "Version", "kine/3.6.0",
+        "3 .6.0", ".6.0", "9999999.0"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        struct seen seen = {0};
+        print_message("\"%s\" is not good\n", bad[i]);
+        ask_progress(bad[i], &seen);
+        drive_until(!belfry_stream_tells_progress(bed.b->stream), SOON_MS);
+        assert_int_equal(seen.n[BELFRY_PROGRESS], 0);
+        assert_int_equal(teardown(state), 0);
+    }
+}
+
 static void a_version_is_asked_of_the_member_that_is_watched(void **state)
 {
     struct seen seen = {0};
@@ -1884,6 +1919,8 @@ int main(void)
         TEST(a_stream_reset_for_calm_is_resumed),
         TEST(progress_is_told_on_request),
         TEST(progress_that_overtakes_events_is_not_asked_for),
+        TEST(versions_that_keep_progress_behind_events_are_believed),
+        TEST(versions_from_before_the_fix_and_what_is_no_version_are_not_believed),
         TEST(a_version_is_asked_of_the_member_that_is_watched),
         TEST(a_version_of_another_member_proves_nothing),
         TEST(servers_that_do_not_tell_their_version),

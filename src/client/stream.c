@@ -1,6 +1,7 @@
 /* src/client/stream.c */
 #include "client/stream.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,6 @@
 #include "base/owner.h"
 #include "client/etcd_request.h"
 #include "client/etcd_status.h"
-#include "client/trust.h"
 #include "client/witness.h"
 
 #define WATCH_PATH   "/etcdserverpb.Watch/Watch"
@@ -26,6 +26,42 @@
 #define HELD_BYTES   ((size_t)64 << 20) /* held for paused watches; near this, only smaller responses are taken whole */
 #define WHOLE_LEAST  ((size_t)2 << 20)  /* more than etcd's size of a piece */
 
+#define TRUST_ASK_MS       5000 /* timeout of one try to learn the server's version */
+#define TRUST_RETRY_MS     500  /* the second wait */
+#define TRUST_RETRY_MAX_MS 10000
+#define STATUS_VERSION     2  /* field of StatusResponse */
+#define VERSION_BYTES      32 /* kept of a version, with the zero */
+
+/* Whether the stream's server can be believed when it answers a progress request.
+ *
+ * Before 3.4.25, and from 3.5.0 to 3.5.7, etcd's answer may overtake older events that are still queued (etcd#15220); a
+ * client that believes it loses them. So the version is requested first (Maintenance/Status), on the connection that
+ * carries the stream. docs/decisions/0007 has the reasons.
+ *
+ *     UNKNOWN --asked--> ASKING --a good version, or for other users only: those are new--> GOOD
+ *        ^                 | |                                                               ^
+ *        |                 | `-- otherwise: ABOUT --a belfryd, whose own watch it is ---------'
+ *        |                 |       | `-- not, and an affected version, none, or no Status at all --> BAD
+ *        `- passing, or another member's, and no belfryd
+ *
+ * A belfryd relays Status to a member of its upstream, which is not the source of its watch. So if Status does not
+ * decide, belfry.Tier/About is requested, which only a belfryd knows.
+ *
+ *     any --the stream is over--> UNKNOWN
+ */
+enum trust_state { TRUST_UNKNOWN, TRUST_ASKING, TRUST_ABOUT, TRUST_GOOD, TRUST_BAD };
+
+struct trust {
+    enum trust_state state;
+    struct belfry_grpc_call *call; /* ASKING, ABOUT; on the stream's connection */
+    bool hopeless;                 /* ABOUT: Status failed permanently */
+    uint64_t member_id;            /* of the stream's server when it was asked; 0: unknown */
+    bool answered, other_member;   /* ASKING: received so far */
+    uint64_t retry_ms;             /* UNKNOWN: ask not before */
+    struct belfry_backoff backoff;
+    char version[VERSION_BYTES]; /* for people; "" while unknown */
+};
+
 struct belfry_stream {
     /* fixed */
     struct belfry_stream_opts opts;
@@ -37,7 +73,7 @@ struct belfry_stream {
     struct belfry_carrier *conn;   /* that carries the call */
     size_t at;                     /* index of its endpoint */
     uint64_t member_id;            /* of its server, from the newest header */
-    struct belfry_trust trust;     /* whether that server's progress can be believed */
+    struct trust trust;            /* whether that server's progress can be believed */
     bool served;                   /* a message came on this stream */
     uint64_t served_ms;            /* when */
     bool ever_served;
@@ -65,7 +101,7 @@ struct belfry_stream {
 
 /* ---- reporting ---- */
 
-static void tell(struct belfry_stream *stream, const char *text)
+static void stream_tell(struct belfry_stream *stream, const char *text)
 {
     if (strcmp(stream->text, text) == 0)
         return;
@@ -73,31 +109,197 @@ static void tell(struct belfry_stream *stream, const char *text)
     stream->opts.link_text(stream->text, stream->opts.user);
 }
 
-static void tell_lost(struct belfry_stream *stream, const char *url, const char *why)
+static void stream_tell_lost(struct belfry_stream *stream, const char *url, const char *why)
 {
     char text[TEXT_MAX];
     snprintf(text, sizeof(text), "lost %s: %.760s", url, why);
-    tell(stream, text);
+    stream_tell(stream, text);
+}
+
+/* ---- trust ---- */
+
+static void trust_move(struct trust *trust, enum trust_state to)
+{
+    static const unsigned legal[] = {[TRUST_UNKNOWN] = 1u << TRUST_ASKING,
+                                     [TRUST_ASKING] = 1u << TRUST_GOOD | 1u << TRUST_ABOUT,
+                                     [TRUST_ABOUT] = 1u << TRUST_GOOD | 1u << TRUST_BAD,
+                                     [TRUST_GOOD] = 0,
+                                     [TRUST_BAD] = 0};
+    assert(to == TRUST_UNKNOWN || legal[trust->state] & 1u << to);
+    (void)legal;
+    trust->state = to;
+}
+
+/* The stream ended: forgets its server and cancels a request in progress. */
+static void trust_reset(struct trust *trust)
+{
+    if (trust->call != NULL)
+        belfry_grpc_call_cancel(trust->call);
+    trust->call = NULL;
+    trust->retry_ms = 0;
+    trust->version[0] = '\0';
+    belfry_backoff_reset(&trust->backoff);
+    trust_move(trust, TRUST_UNKNOWN);
+}
+
+static void trust_retry(struct belfry_stream *stream, uint64_t now_ms)
+{
+    stream->trust.retry_ms = now_ms + belfry_backoff_next(&stream->trust.backoff, &stream->rng);
+    stream->trust.version[0] = '\0';
+    trust_move(&stream->trust, TRUST_UNKNOWN);
+}
+
+/* Whether this version of etcd keeps progress behind events: "3.5.16", "3.6.0-rc.1", "3.5.16+build". False for one that
+ * cannot be read. */
+static bool version_keeps_order(const char *version)
+{
+    unsigned number[3]; /* major, minor, patch; of six digits at most */
+    const char *at = version;
+    for (int i = 0; i < 3; i++) {
+        const char *start = at;
+        number[i] = 0;
+        while (*at >= '0' && *at <= '9' && at - start < 6)
+            number[i] = number[i] * 10 + (unsigned)(*at++ - '0');
+        if (at == start || (i < 2 && *at++ != '.'))
+            return false;
+    }
+    bool early = *at == '-'; /* an alpha or a release candidate of that number */
+    if (*at != '\0' && *at != '-' && *at != '+')
+        return false;
+
+    if (number[0] != 3)
+        return number[0] > 3;
+    unsigned first; /* the first good patch of the minor version */
+    switch (number[1]) {
+    case 4:
+        first = 25;
+        break;
+    case 5:
+        first = 8;
+        break;
+    case 6:
+        first = 0; /* but main was 3.6.0-alpha.0 for years, before and after the fix */
+        break;
+    default:
+        return number[1] > 6;
+    }
+    return early ? number[2] > first : number[2] >= first;
+}
+
+static void trust_on_message(struct belfry_grpc_call *call, struct belfry_blob *message, void *user)
+{
+    struct trust *trust = &((struct belfry_stream *)user)->trust;
+    struct belfry_bytes bytes = belfry_blob_bytes(message), version = {NULL, 0};
+    struct belfry_wire_header header;
+    size_t at = 0;
+    (void)call;
+    trust->answered = true;
+    trust->other_member = trust->state == TRUST_ASKING && belfry_scan_response_header(bytes, &header) == BELFRY_OK &&
+                          header.member_id != 0 && trust->member_id != 0 && header.member_id != trust->member_id;
+    if (belfry_scan_field(bytes, STATUS_VERSION, &at, &version) != BELFRY_OK)
+        version.len = 0;
+    snprintf(trust->version, sizeof(trust->version), "%.*s",
+             (int)(version.len < sizeof(trust->version) ? version.len : sizeof(trust->version) - 1),
+             version.len > 0 ? version.data : "");
+}
+
+/* The server has a version but does not tell us. Among etcds that know progress requests, only those from 3.5.28 and
+ * 3.6.0 on protect Status; so no token is sent, which might have expired since the stream was opened. */
+static bool status_is_guarded(const struct belfry_grpc_status *status)
+{
+    return status->from_server && ((status->code == BELFRY_GRPC_PERMISSION_DENIED &&
+                                    strstr(status->message, "etcdserver: permission denied") != NULL) ||
+                                   (status->code == BELFRY_GRPC_INVALID_ARGUMENT &&
+                                    strstr(status->message, "etcdserver: user name is empty") != NULL));
+}
+
+static void trust_on_closed(struct belfry_grpc_call *call, const struct belfry_grpc_status *status, void *user);
+static const struct belfry_grpc_events trust_events = {.message = trust_on_message, .closed = trust_on_closed};
+
+/* Asks on the stream's connection. */
+static void trust_submit(struct belfry_stream *stream, const char *path, uint64_t now_ms)
+{
+    struct trust *trust = &stream->trust;
+    struct belfry_grpc_call_opts opts = {.path = path, .deadline_ms = now_ms + TRUST_ASK_MS};
+    trust->answered = trust->other_member = false;
+    enum belfry_err err =
+        belfry_grpc_call_open(belfry_carrier_http(stream->conn), &opts, &trust_events, stream, &trust->call);
+    if (err == BELFRY_OK) {
+        err = belfry_grpc_call_send(trust->call, (struct belfry_bytes){NULL, 0});
+        if (err != BELFRY_OK)
+            belfry_grpc_call_cancel(trust->call);
+        else
+            belfry_grpc_call_half_close(trust->call);
+    }
+    if (err != BELFRY_OK) {
+        trust->call = NULL;
+        trust_retry(stream, now_ms);
+    }
+}
+
+static void trust_on_closed(struct belfry_grpc_call *call, const struct belfry_grpc_status *status, void *user)
+{
+    struct belfry_stream *stream = user;
+    struct trust *trust = &stream->trust;
+    bool answered = status->code == BELFRY_GRPC_OK && trust->answered;
+    (void)call;
+    trust->call = NULL;
+
+    if (trust->state == TRUST_ASKING) { /* for Status */
+        bool mine = answered && !trust->other_member;
+        if ((mine && version_keeps_order(trust->version)) || status_is_guarded(status)) {
+            trust_move(trust, TRUST_GOOD);
+        } else {
+            /* Asking again will not help: the server, or a proxy, supports only a part of the protocol. */
+            bool final = status->from_server &&
+                         (status->code == BELFRY_GRPC_UNIMPLEMENTED || status->code == BELFRY_GRPC_PERMISSION_DENIED);
+            trust->hopeless = mine || final;
+            trust_move(trust, TRUST_ABOUT);
+            trust_submit(stream, BELFRY_PATH_ABOUT, belfry_clock_ms());
+            belfry_carrier_flush(stream->conn);
+        }
+    } else if (answered) {
+        trust_move(trust, TRUST_GOOD);
+    } else if (trust->hopeless && status->from_server) {
+        trust_move(trust, TRUST_BAD);
+    } else {
+        trust_retry(stream, belfry_clock_ms());
+    }
+
+    belfry_mux_trust_progress(stream->mux, trust->state == TRUST_GOOD);
+    if (trust->state == TRUST_BAD)
+        belfry_logf(stream->opts.link.log, BELFRY_LOG_WARN, "progress_not_asked",
+                    "endpoint=%s version=\"%s\" why=\"its progress may overtake events (etcd#15220)\"",
+                    belfry_carrier_endpoint(stream->conn)->url, trust->version);
+    stream->opts.changed(stream->opts.user);
+}
+
+/* When to ask the server for its version: only if the version or progress is wanted, and only when the member is known
+ * from the stream's headers, so that an answer of another member behind a balancer is recognised. */
+static uint64_t trust_due(const struct belfry_stream *stream)
+{
+    bool wanted = stream->opts.wants_version || belfry_mux_wants_progress(stream->mux);
+    return stream->served && wanted && stream->trust.state == TRUST_UNKNOWN ? stream->trust.retry_ms : BELFRY_NEVER;
 }
 
 /* ---- the stream ---- */
 
 /* Whether the stream's connection is the link's current one. If not, the link has already put it aside. */
-static bool is_current(struct belfry_stream *stream)
+static bool stream_is_current(struct belfry_stream *stream)
 {
     return stream->conn != NULL && stream->conn == belfry_pool_conn(stream->link);
 }
 
 /* Whether the stream served for a while. A stream that always breaks soon after it began is not success. */
-static bool has_lasted(const struct belfry_stream *stream)
+static bool stream_has_lasted(const struct belfry_stream *stream)
 {
     return stream->served && belfry_clock_ms() > stream->served_ms + RETRY_MAX_MS;
 }
 
 /* The stream ended; watches wait for the next one. */
-static void down(struct belfry_stream *stream)
+static void stream_down(struct belfry_stream *stream)
 {
-    if (has_lasted(stream)) {
+    if (stream_has_lasted(stream)) {
         belfry_backoff_reset(&stream->backoff);
         stream->doubts = 0;
     }
@@ -105,22 +307,22 @@ static void down(struct belfry_stream *stream)
     stream->conn = NULL;
     stream->member_id = 0;
     stream->served = false;
-    belfry_trust_reset(&stream->trust);
+    trust_reset(&stream->trust);
     stream->retry_ms = belfry_clock_ms() + belfry_backoff_next(&stream->backoff, &stream->rng);
     belfry_mux_stream_down(stream->mux);
     stream->opts.changed(stream->opts.user);
 }
 
 /* Ends a stream that is of no use, and leaves the endpoint. */
-static void give_up(struct belfry_stream *stream, enum belfry_err err, const char *why)
+static void stream_give_up(struct belfry_stream *stream, enum belfry_err err, const char *why)
 {
     if (stream->call != NULL)
         belfry_grpc_call_cancel(stream->call);
-    bool leave = is_current(stream);
+    bool leave = stream_is_current(stream);
     const char *url = stream->opts.link.endpoints[stream->at].url;
-    tell_lost(stream, url, why);
+    stream_tell_lost(stream, url, why);
     stream->pieces = false;
-    down(stream);
+    stream_down(stream);
     if (leave)
         belfry_pool_leave(stream->link, err, why);
 }
@@ -130,26 +332,7 @@ static void token_refused(struct belfry_stream *stream)
     belfry_auth_drop(stream->opts.auth);
     if (++stream->refused_tokens >= TOKENS_MAX)
         belfry_mux_auth_is_final(stream->mux, true);
-    give_up(stream, BELFRY_ERR_AUTH, "it does not know our token");
-}
-
-static void other_cluster(struct belfry_stream *stream)
-{
-    if (belfry_cluster_identity_lost(stream->opts.identity))
-        belfry_mux_fail(stream->mux, BELFRY_ERR_CLUSTER, "every endpoint belongs to another cluster than before");
-    give_up(stream, BELFRY_ERR_CLUSTER, "it belongs to another cluster than before");
-}
-
-/* Keeps the first put of a revision as evidence of the past; not while the evidence is being checked. */
-static void remember(struct belfry_stream *stream, const struct belfry_mux_action *action)
-{
-    struct belfry_inbox_walk walk;
-    struct belfry_wire_event event;
-    if (action->act != BELFRY_MUX_EVENTS || stream->doubt || stream->opts.owner_judges)
-        return;
-    belfry_inbox_walk(&action->group, &walk);
-    if (belfry_inbox_walk_next(&walk, &event) == BELFRY_OK)
-        belfry_witness_note(&stream->witness, &event);
+    stream_give_up(stream, BELFRY_ERR_AUTH, "it does not know our token");
 }
 
 void belfry_stream_drain(struct belfry_stream *stream)
@@ -161,12 +344,19 @@ void belfry_stream_drain(struct belfry_stream *stream)
     struct belfry_mux_action action;
     enum belfry_err err;
     while ((err = belfry_mux_next(stream->mux, &action)) == BELFRY_OK) {
-        remember(stream, &action);
+        /* The first put of a revision is evidence of the past; not while the evidence is being checked. */
+        if (action.act == BELFRY_MUX_EVENTS && !stream->doubt && !stream->opts.owner_judges) {
+            struct belfry_inbox_walk walk;
+            struct belfry_wire_event event;
+            belfry_inbox_walk(&action.group, &walk);
+            if (belfry_inbox_walk_next(&walk, &event) == BELFRY_OK)
+                belfry_witness_note(&stream->witness, &event);
+        }
         belfry_mux_taken(stream->mux, stream->opts.deliver(&action, stream->opts.user));
     }
     stream->draining = false;
     if (err != BELFRY_ERR_AGAIN)
-        give_up(stream, err, "it sent a response that cannot be read");
+        stream_give_up(stream, err, "it sent a response that cannot be read");
 }
 
 static void send_requests(struct belfry_stream *stream, uint64_t now_ms)
@@ -179,42 +369,8 @@ static void send_requests(struct belfry_stream *stream, uint64_t now_ms)
             err = belfry_grpc_call_send(stream->call, belfry_buf_bytes(&stream->scratch));
         belfry_buf_clear(&stream->scratch);
         if (err != BELFRY_OK)
-            give_up(stream, err, belfry_strerror(err));
+            stream_give_up(stream, err, belfry_strerror(err));
     }
-}
-
-static bool check_header(struct belfry_stream *stream, struct belfry_blob *message)
-{
-    struct belfry_wire_header header;
-    if (belfry_scan_response_header(belfry_blob_bytes(message), &header) != BELFRY_OK)
-        return true;
-    if (header.member_id != 0)
-        stream->member_id = header.member_id;
-    return belfry_cluster_identity_check(stream->opts.identity, stream->at, &header);
-}
-
-static void first_message(struct belfry_stream *stream)
-{
-    char text[TEXT_MAX];
-    stream->doubt = stream->ever_served && stream->witness.rev > 0;
-    stream->served = stream->ever_served = true;
-    stream->served_ms = belfry_clock_ms();
-    belfry_pool_good(stream->link, stream->conn);
-    snprintf(text, sizeof(text), "connected to %s", belfry_carrier_endpoint(stream->conn)->url);
-    tell(stream, text);
-}
-
-/* The watch whose create the message confirms, if the owner wants to know; otherwise NULL. */
-static struct belfry_mux_watch *created_by(const struct belfry_stream *stream, const struct belfry_blob *message,
-                                           struct belfry_wire_header *header)
-{
-    struct belfry_wire_watch response;
-    struct belfry_mux_watch *watch = stream->opts.created != NULL ? belfry_mux_creating(stream->mux) : NULL;
-    if (watch == NULL || belfry_scan_watch(belfry_blob_bytes(message), &response) != BELFRY_OK || !response.created ||
-        response.canceled || response.watch_id == -1)
-        return NULL;
-    *header = response.header;
-    return watch;
 }
 
 /* Until the server learns of a pause, a paused watch holds what arrives: whole responses for very many watches would be
@@ -230,59 +386,67 @@ static void limit_messages(struct belfry_stream *stream)
 static void on_message(struct belfry_grpc_call *call, struct belfry_blob *message, void *user)
 {
     struct belfry_stream *stream = user;
+    struct belfry_bytes bytes = belfry_blob_bytes(message);
     (void)call;
-    if (!check_header(stream, message)) {
-        other_cluster(stream);
-        return;
-    }
+
+    /* The member, and whether its cluster is the one that we know. */
     struct belfry_wire_header header;
-    struct belfry_mux_watch *created = created_by(stream, message, &header);
+    if (belfry_scan_response_header(bytes, &header) == BELFRY_OK) {
+        if (header.member_id != 0)
+            stream->member_id = header.member_id;
+        if (!belfry_cluster_identity_check(stream->opts.identity, stream->at, &header)) {
+            if (belfry_cluster_identity_lost(stream->opts.identity))
+                belfry_mux_fail(stream->mux, BELFRY_ERR_CLUSTER,
+                                "every endpoint belongs to another cluster than before");
+            stream_give_up(stream, BELFRY_ERR_CLUSTER, "it belongs to another cluster than before");
+            return;
+        }
+    }
+
+    /* The watch whose create the message confirms, if the owner wants to know; the mux forgets it with the message. */
+    struct belfry_wire_watch response;
+    struct belfry_mux_watch *created = stream->opts.created != NULL ? belfry_mux_creating(stream->mux) : NULL;
+    if (created != NULL && (belfry_scan_watch(bytes, &response) != BELFRY_OK || !response.created ||
+                            response.canceled || response.watch_id == -1))
+        created = NULL;
+
     enum belfry_err err = belfry_mux_message(stream->mux, message, belfry_clock_ms());
     if (err == BELFRY_ERR_AUTH) {
         token_refused(stream);
         return;
     }
     if (err != BELFRY_OK) {
-        give_up(stream, err, belfry_strerror(err));
+        stream_give_up(stream, err, belfry_strerror(err));
         return;
     }
     stream->refused_tokens = 0;
-    if (!stream->served)
-        first_message(stream);
+
+    if (!stream->served) { /* the first message */
+        char text[TEXT_MAX];
+        stream->doubt = stream->ever_served && stream->witness.rev > 0;
+        stream->served = stream->ever_served = true;
+        stream->served_ms = belfry_clock_ms();
+        belfry_pool_good(stream->link, stream->conn);
+        snprintf(text, sizeof(text), "connected to %s", belfry_carrier_endpoint(stream->conn)->url);
+        stream_tell(stream, text);
+    }
     if (created != NULL)
-        stream->opts.created(created, &header, stream->opts.user);
+        stream->opts.created(created, &response.header, stream->opts.user);
     belfry_stream_drain(stream);
     limit_messages(stream);
     send_requests(stream, belfry_clock_ms());
     stream->opts.changed(stream->opts.user);
 }
 
-/* Counts a doubtful status, unless the stream had served well before it. */
-static void count_doubt(struct belfry_stream *stream, const struct belfry_grpc_status *status, const char *why)
-{
-    bool doubtful = belfry_status_fate(status) == BELFRY_FATE_DOUBT && !has_lasted(stream);
-    stream->doubts = doubtful ? stream->doubts + 1 : 0;
-    if (stream->doubts != 1)
-        return;
-    stream->doubts_since_ms = belfry_clock_ms();
-    snprintf(stream->first_doubt, sizeof(stream->first_doubt), "%.*s", FIRST_MAX - 1, why);
-}
-
-/* Whether they suffice to end the watches. A server that never served is a wrong address, not an etcd in trouble. */
-static bool doubts_are_enough(const struct belfry_stream *stream)
-{
-    return stream->doubts > DOUBTS_MAX && !stream->opts.patient &&
-           (!stream->ever_served || belfry_clock_ms() - stream->doubts_since_ms >= DOUBTS_MS);
-}
-
 /* Whether this status ends the watches. */
-static bool is_final(const struct belfry_stream *stream, const struct belfry_grpc_status *status)
+static bool status_is_final(const struct belfry_stream *stream, const struct belfry_grpc_status *status)
 {
     switch (belfry_status_fate(status)) {
     case BELFRY_FATE_RETRY:
         return false;
-    case BELFRY_FATE_DOUBT:
-        return doubts_are_enough(stream);
+    case BELFRY_FATE_DOUBT: /* a server that never served is a wrong address, not an etcd in trouble */
+        return stream->doubts > DOUBTS_MAX && !stream->opts.patient &&
+               (!stream->ever_served || belfry_clock_ms() - stream->doubts_since_ms >= DOUBTS_MS);
     case BELFRY_FATE_FOREIGN: /* another endpoint may be etcd; if one ever was, this is temporary */
         return !stream->ever_served && belfry_pool_exhausted(stream->link);
     case BELFRY_FATE_END:
@@ -306,8 +470,8 @@ static enum belfry_err end_err(const struct belfry_grpc_status *status)
     return belfry_status_err(status);
 }
 
-static void fail_all(struct belfry_stream *stream, const struct belfry_grpc_status *status, const char *url,
-                     const char *why)
+static void stream_fail_all(struct belfry_stream *stream, const struct belfry_grpc_status *status, const char *url,
+                            const char *why)
 {
     char full[TEXT_MAX * 2], times[FIRST_MAX + 64] = "";
     if (stream->doubts > 0 && strncmp(stream->first_doubt, why, FIRST_MAX - 1) == 0) /* compares the kept part */
@@ -319,21 +483,11 @@ static void fail_all(struct belfry_stream *stream, const struct belfry_grpc_stat
     belfry_mux_fail(stream->mux, end_err(status), full);
 }
 
-/* Changes of very many keys in one revision are requested whole, because etcd's time to cut them into pieces grows with
- * the square of their number (docs/decisions/0029). If they are too large for that, they are requested in pieces until
- * the stream is lost again. */
-static void again_in_pieces(struct belfry_stream *stream)
-{
-    down(stream);
-    stream->pieces = true;
-    stream->retry_ms = 0;
-}
-
 static void on_closed(struct belfry_grpc_call *call, const struct belfry_grpc_status *status, void *user)
 {
     struct belfry_stream *stream = user;
     char why[TEXT_MAX];
-    bool leave = status->from_server && is_current(stream);
+    bool leave = status->from_server && stream_is_current(stream);
     (void)call;
     stream->call = NULL;
     const char *url = belfry_carrier_endpoint(stream->conn)->url;
@@ -343,16 +497,28 @@ static void on_closed(struct belfry_grpc_call *call, const struct belfry_grpc_st
         return;
     }
     if (!stream->pieces && belfry_status_err(status) == BELFRY_ERR_TOO_LARGE) {
-        again_in_pieces(stream);
+        /* Changes of very many keys in one revision are requested whole, because etcd's time to cut them into pieces
+         * grows with the square of their number (docs/decisions/0029). If they are too large for that, they are
+         * requested in pieces until the stream is lost again. */
+        stream_down(stream);
+        stream->pieces = true;
+        stream->retry_ms = 0;
         return;
     }
     snprintf(why, sizeof(why), "%s", status->message[0] != '\0' ? status->message : "the stream ended");
-    tell_lost(stream, url, why);
-    count_doubt(stream, status, why);
-    if (is_final(stream, status))
-        fail_all(stream, status, url, why);
+    stream_tell_lost(stream, url, why);
+
+    /* A doubtful status counts, unless the stream had served well before it. */
+    bool doubtful = belfry_status_fate(status) == BELFRY_FATE_DOUBT && !stream_has_lasted(stream);
+    stream->doubts = doubtful ? stream->doubts + 1 : 0;
+    if (stream->doubts == 1) {
+        stream->doubts_since_ms = belfry_clock_ms();
+        snprintf(stream->first_doubt, sizeof(stream->first_doubt), "%.*s", FIRST_MAX - 1, why);
+    }
+    if (status_is_final(stream, status))
+        stream_fail_all(stream, status, url, why);
     stream->pieces = false;
-    down(stream);
+    stream_down(stream);
     if (leave)
         belfry_pool_leave(stream->link, BELFRY_ERR_UNAVAILABLE, why);
 }
@@ -400,7 +566,7 @@ static void pump_stream(struct belfry_stream *stream, uint64_t now_ms)
     if (stream->call != NULL && !any) {
         belfry_grpc_call_cancel(stream->call);
         struct belfry_carrier *conn = stream->conn;
-        down(stream);
+        stream_down(stream);
         stream->retry_ms = 0;
         belfry_carrier_flush(conn);
         return;
@@ -419,33 +585,6 @@ static void pump_stream(struct belfry_stream *stream, uint64_t now_ms)
     send_requests(stream, now_ms);
     if (stream->conn != NULL)
         belfry_carrier_flush(stream->conn);
-}
-
-/* ---- the server's version ---- */
-
-static void on_trust(void *user)
-{
-    struct belfry_stream *stream = user;
-    belfry_mux_trust_progress(stream->mux, stream->trust.state == BELFRY_TRUST_GOOD);
-    if (stream->trust.state == BELFRY_TRUST_BAD)
-        belfry_logf(stream->opts.link.log, BELFRY_LOG_WARN, "progress_not_asked",
-                    "endpoint=%s version=\"%s\" why=\"its progress may overtake events (etcd#15220)\"",
-                    belfry_carrier_endpoint(stream->conn)->url, stream->trust.version);
-    stream->opts.changed(stream->opts.user);
-}
-
-/* When to ask the server for its version: only if the version or progress is wanted, and only when the member is
- * known. */
-static uint64_t trust_due(const struct belfry_stream *stream)
-{
-    bool wanted = stream->opts.wants_version || belfry_mux_wants_progress(stream->mux);
-    return stream->served && wanted ? belfry_trust_due(&stream->trust) : BELFRY_NEVER;
-}
-
-static void pump_trust(struct belfry_stream *stream, uint64_t now_ms)
-{
-    if (now_ms >= trust_due(stream))
-        belfry_trust_ask(&stream->trust, stream->conn, stream->member_id, now_ms);
 }
 
 /* ---- the store's revision ---- */
@@ -552,7 +691,7 @@ static bool wants_recall(const struct belfry_stream *stream)
     return stream->doubt && stream->recall == NULL && belfry_mux_count(stream->mux) > 0;
 }
 
-static void recall(struct belfry_stream *stream, uint64_t now_ms)
+static void stream_recall(struct belfry_stream *stream, uint64_t now_ms)
 {
     struct belfry_bytes none = {NULL, 0}, key = belfry_buf_bytes(&stream->witness.key);
     read_range(stream, belfry_request_page(&stream->scratch, key, none, stream->witness.rev, 1), now_ms, on_recall,
@@ -579,7 +718,7 @@ static void pump_reads(struct belfry_stream *stream, uint64_t now_ms)
         read_revision(stream, key, now_ms, on_check, &stream->check);
     }
     if (wants_recall(stream))
-        recall(stream, now_ms);
+        stream_recall(stream, now_ms);
 }
 
 /* ---- callbacks and public functions ---- */
@@ -599,7 +738,7 @@ static void on_link_down(struct belfry_pool *link, enum belfry_err err, void *us
         char text[TEXT_MAX], all[TEXT_MAX - 32];
         belfry_pool_describe(link, all, sizeof(all));
         snprintf(text, sizeof(text), "no endpoint answers: %s", all);
-        tell(stream, text);
+        stream_tell(stream, text);
     }
     stream->opts.changed(stream->opts.user);
 }
@@ -616,7 +755,7 @@ enum belfry_err belfry_stream_create(const struct belfry_stream_opts *opts, stru
     belfry_backoff_init(&stream->backoff, RETRY_MS, RETRY_MAX_MS);
     belfry_buf_init(&stream->scratch);
     belfry_witness_init(&stream->witness);
-    belfry_trust_init(&stream->trust, on_trust, stream, &stream->rng);
+    belfry_backoff_init(&stream->trust.backoff, TRUST_RETRY_MS, TRUST_RETRY_MAX_MS);
     struct belfry_mux_opts mux = {.max_revision_bytes = opts->max_revision_bytes != 0 ? opts->max_revision_bytes
                                                                                       : opts->max_message_bytes,
                                   .progress_gap_ms = opts->progress_gap_ms,
@@ -644,7 +783,7 @@ void belfry_stream_destroy(struct belfry_stream *stream)
     BELFRY_OWNER_CHECK(stream);
     if (stream->call != NULL)
         belfry_grpc_call_cancel(stream->call);
-    belfry_trust_reset(&stream->trust);
+    trust_reset(&stream->trust);
     want_token(stream, false);
     if (stream->read != NULL)
         belfry_calls_cancel(stream->read);
@@ -684,29 +823,33 @@ struct belfry_carrier *belfry_stream_conn(const struct belfry_stream *stream)
 bool belfry_stream_version(const struct belfry_stream *stream, const char **version)
 {
     *version = stream->trust.version;
-    return stream->trust.state == BELFRY_TRUST_GOOD || stream->trust.state == BELFRY_TRUST_BAD;
+    return stream->trust.state == TRUST_GOOD || stream->trust.state == TRUST_BAD;
 }
 
 bool belfry_stream_tells_progress(const struct belfry_stream *stream)
 {
-    return stream->trust.state != BELFRY_TRUST_BAD;
+    return stream->trust.state != TRUST_BAD;
 }
 
 void belfry_stream_leave(struct belfry_stream *stream, enum belfry_err err, const char *why)
 {
     BELFRY_OWNER_CHECK(stream);
     if (stream->call != NULL)
-        give_up(stream, err, why);
+        stream_give_up(stream, err, why);
 }
 
 void belfry_stream_pump(struct belfry_stream *stream, uint64_t now_ms)
 {
     BELFRY_OWNER_CHECK(stream);
     if (belfry_mux_tick(stream->mux, now_ms) != BELFRY_OK)
-        give_up(stream, BELFRY_ERR_TIMEOUT, "it does not answer a create");
+        stream_give_up(stream, BELFRY_ERR_TIMEOUT, "it does not answer a create");
     belfry_stream_drain(stream);
     pump_reads(stream, now_ms);
-    pump_trust(stream, now_ms);
+    if (now_ms >= trust_due(stream)) { /* pump_stream() flushes the connection */
+        trust_move(&stream->trust, TRUST_ASKING);
+        stream->trust.member_id = stream->member_id;
+        trust_submit(stream, BELFRY_PATH_STATUS, now_ms);
+    }
     pump_stream(stream, now_ms);
 }
 

@@ -1,7 +1,7 @@
 /* src/serve/etcd/about_reply.h
  *
  * about_reply: belfry.Tier/About: what a tier knows about itself and the tiers above it (follow/about.h). etcd does not
- * have the method, so the answer also tells a client that its upstream is a tier (client/trust.h). The request is not
+ * have the method, so the answer also tells a client that its upstream is a tier (client/stream.c). The request is not
  * read.
  *
  * Thread: owner (the worker's).
