@@ -76,12 +76,12 @@ static const char *url_of(const struct belfry_call *call)
 }
 
 /* Whether the link still has the connection on which the call was sent. */
-static bool is_current(const struct belfry_call *call)
+static bool call_is_current(const struct belfry_call *call)
 {
     return call->tried && call->connection == belfry_pool_counts(call->calls->link).connects;
 }
 
-static void finish(struct belfry_call *call, enum belfry_err err, const char *why)
+static void call_finish(struct belfry_call *call, enum belfry_err err, const char *why)
 {
     struct belfry_answer answer = {.err = err, .why = why, .endpoint = call->tried ? url_of(call) : ""};
     char both[2 * WHY_MAX];
@@ -96,11 +96,11 @@ static void finish(struct belfry_call *call, enum belfry_err err, const char *wh
     free_call(call);
 }
 
-static void fail(struct belfry_call *call, enum belfry_err err, const char *text)
+static void call_fail(struct belfry_call *call, enum belfry_err err, const char *text)
 {
     char why[WHY_MAX];
     snprintf(why, sizeof(why), "%s: %s", url_of(call), text);
-    finish(call, err, why);
+    call_finish(call, err, why);
 }
 
 /* False: no endpoint has failed yet. */
@@ -113,18 +113,18 @@ static bool describe_link(const struct belfry_calls *calls, char why[WHY_MAX])
 }
 
 /* The deadline of a call that waits for a connection or a token: no server has seen it, so a write fails safely. */
-static void expire(struct belfry_call *call)
+static void call_expire(struct belfry_call *call)
 {
     char why[WHY_MAX];
     if (describe_link(call->calls, why))
-        finish(call, BELFRY_ERR_UNAVAILABLE, why);
+        call_finish(call, BELFRY_ERR_UNAVAILABLE, why);
     else
-        fail(call, BELFRY_ERR_TIMEOUT, "no connection in time");
+        call_fail(call, BELFRY_ERR_TIMEOUT, "no connection in time");
 }
 
 /* ---- trying ---- */
 
-static void queue(struct belfry_call *call, uint64_t retry_ms)
+static void call_queue(struct belfry_call *call, uint64_t retry_ms)
 {
     belfry_list_remove(&call->node);
     belfry_blob_unref(call->response);
@@ -137,24 +137,13 @@ static void queue(struct belfry_call *call, uint64_t retry_ms)
 }
 
 /* `text`: why this try failed. The first reason is kept, because later ones are often only consequences. */
-static void try_again(struct belfry_call *call, const char *text)
+static void call_try_again(struct belfry_call *call, const char *text)
 {
     char why[WHY_MAX];
     snprintf(why, sizeof(why), "%s: %s", url_of(call), text);
     if (call->first_why == NULL)
         call->first_why = strdup(why); /* without memory, only the last reason is reported */
-    queue(call, belfry_clock_ms() + belfry_backoff_next(&call->backoff, &call->calls->rng));
-}
-
-static void refused_for_token(struct belfry_call *call, const struct belfry_grpc_status *status)
-{
-    struct belfry_auth *auth = call->calls->opts.auth;
-    if (auth->state == BELFRY_AUTH_NONE || call->refused_tokens++ >= AUTH_TRIES) {
-        fail(call, BELFRY_ERR_AUTH, status->message);
-        return;
-    }
-    belfry_auth_drop(auth);
-    try_again(call, status->message);
+    call_queue(call, belfry_clock_ms() + belfry_backoff_next(&call->backoff, &call->calls->rng));
 }
 
 /* Handles a failed call. */
@@ -167,18 +156,24 @@ static void on_failure(struct belfry_call *call, const struct belfry_grpc_status
     bool timed_out = err == BELFRY_ERR_TIMEOUT && belfry_clock_ms() >= call->deadline_ms;
     bool hung = err == BELFRY_ERR_TIMEOUT && !status->from_server;
     bool passing = err == BELFRY_ERR_UNAVAILABLE || err == BELFRY_ERR_PROTOCOL || err == BELFRY_ERR_TIMEOUT;
-    bool leave = is_current(call) && (hung || (err == BELFRY_ERR_UNAVAILABLE && status->from_server));
+    bool leave = call_is_current(call) && (hung || (err == BELFRY_ERR_UNAVAILABLE && status->from_server));
 
     const char *said = status->message[0] != '\0' ? status->message : hung ? "no answer in time" : belfry_strerror(err);
 
+    struct belfry_auth *auth = calls->opts.auth;
     if (belfry_status_is_auth(status)) {
-        refused_for_token(call, status);
+        if (auth->state == BELFRY_AUTH_NONE || call->refused_tokens++ >= AUTH_TRIES) {
+            call_fail(call, BELFRY_ERR_AUTH, status->message);
+        } else {
+            belfry_auth_drop(auth);
+            call_try_again(call, status->message);
+        }
     } else if (passing && !timed_out && (nobody_saw_it || call->kind != BELFRY_CALL_WRITE)) {
-        try_again(call, said);
+        call_try_again(call, said);
     } else if (call->kind == BELFRY_CALL_WRITE && !nobody_saw_it && (passing || !status->from_server)) {
-        fail(call, BELFRY_ERR_UNCERTAIN, status->message[0] != '\0' ? status->message : "no answer in time");
+        call_fail(call, BELFRY_ERR_UNCERTAIN, status->message[0] != '\0' ? status->message : "no answer in time");
     } else {
-        fail(call, err, status->message[0] != '\0' ? status->message : belfry_strerror(err));
+        call_fail(call, err, status->message[0] != '\0' ? status->message : belfry_strerror(err));
     }
     /* Leave a member that hangs or says that it cannot serve. */
     if (leave)
@@ -196,25 +191,25 @@ static bool check_header(struct belfry_call *call)
     if (belfry_scan_response_header(belfry_blob_bytes(call->response), &header) != BELFRY_OK)
         return true;
     if (belfry_cluster_identity_check(calls->opts.identity, call->at, &header)) {
-        if (is_current(call))
+        if (call_is_current(call))
             belfry_pool_good(calls->link, belfry_pool_conn(calls->link));
         calls->opts.header(&header, calls->opts.user);
         return true;
     }
-    bool lost = belfry_cluster_identity_lost(calls->opts.identity), leave = is_current(call);
+    bool lost = belfry_cluster_identity_lost(calls->opts.identity), leave = call_is_current(call);
     if (lost || call->kind == BELFRY_CALL_WRITE)
-        fail(call, BELFRY_ERR_CLUSTER, "it belongs to another cluster than before");
+        call_fail(call, BELFRY_ERR_CLUSTER, "it belongs to another cluster than before");
     else
-        try_again(call, "it belongs to another cluster than before");
+        call_try_again(call, "it belongs to another cluster than before");
     if (leave)
         belfry_pool_leave(calls->link, BELFRY_ERR_CLUSTER, "it belongs to another cluster than before");
     return false;
 }
 
-static void succeed(struct belfry_call *call)
+static void call_succeed(struct belfry_call *call)
 {
     if (check_header(call))
-        finish(call, BELFRY_OK, "");
+        call_finish(call, BELFRY_OK, "");
 }
 
 static void on_message(struct belfry_grpc_call *grpc, struct belfry_blob *message, void *user)
@@ -226,7 +221,7 @@ static void on_message(struct belfry_grpc_call *grpc, struct belfry_blob *messag
         struct belfry_calls *calls = call->calls;
         belfry_grpc_call_cancel(grpc);
         call->grpc = NULL;
-        succeed(call);
+        call_succeed(call);
         calls->opts.changed(calls->opts.user);
     }
 }
@@ -239,7 +234,7 @@ static void on_closed(struct belfry_grpc_call *grpc, const struct belfry_grpc_st
     (void)grpc;
     call->grpc = NULL;
     if (status->code == BELFRY_GRPC_OK && call->response != NULL)
-        succeed(call);
+        call_succeed(call);
     else
         on_failure(call, status->code == BELFRY_GRPC_OK ? &empty : status);
     calls->opts.changed(calls->opts.user); /* this may have been the last call of a draining connection */
@@ -247,16 +242,8 @@ static void on_closed(struct belfry_grpc_call *grpc, const struct belfry_grpc_st
 
 static const struct belfry_grpc_events grpc_events = {.message = on_message, .closed = on_closed};
 
-static uint64_t try_until(const struct belfry_call *call, uint64_t now_ms)
-{
-    if (call->kind == BELFRY_CALL_WRITE || call->deadline_ms == BELFRY_NEVER)
-        return call->deadline_ms;
-    uint64_t half = (call->deadline_ms - now_ms) / 2;
-    return belfry_min_time(call->deadline_ms, now_ms + (half > TRY_MIN_MS ? half : TRY_MIN_MS));
-}
-
 /* Errors: BELFRY_ERR_UNAVAILABLE (the connection takes no calls), BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT: stays queued. */
-static enum belfry_err submit(struct belfry_call *call, struct belfry_carrier *conn, uint64_t now_ms)
+static enum belfry_err call_submit(struct belfry_call *call, struct belfry_carrier *conn, uint64_t now_ms)
 {
     struct belfry_calls *calls = call->calls;
     struct belfry_http_field metadata[2];
@@ -266,8 +253,15 @@ static enum belfry_err submit(struct belfry_call *call, struct belfry_carrier *c
         metadata[n++] = (struct belfry_http_field){belfry_bytes_str("token"), belfry_bytes_str(token)};
     if (calls->opts.hasleader && call->kind != BELFRY_CALL_LOCAL) /* a member without a leader would refuse it */
         metadata[n++] = (struct belfry_http_field){belfry_bytes_str("hasleader"), belfry_bytes_str("true")};
+
+    /* One try of what can be repeated leaves time for another. */
+    uint64_t until_ms = call->deadline_ms;
+    if (call->kind != BELFRY_CALL_WRITE && until_ms != BELFRY_NEVER) {
+        uint64_t half = (until_ms - now_ms) / 2;
+        until_ms = belfry_min_time(until_ms, now_ms + (half > TRY_MIN_MS ? half : TRY_MIN_MS));
+    }
     struct belfry_grpc_call_opts opts = {
-        .path = call->path, .metadata = metadata, .n_metadata = n, .deadline_ms = try_until(call, now_ms)};
+        .path = call->path, .metadata = metadata, .n_metadata = n, .deadline_ms = until_ms};
     enum belfry_err err = belfry_grpc_call_open(belfry_carrier_http(conn), &opts, &grpc_events, call, &call->grpc);
     if (err != BELFRY_OK)
         return err;
@@ -290,13 +284,6 @@ static enum belfry_err submit(struct belfry_call *call, struct belfry_carrier *c
 
 /* ---- logging in ---- */
 
-/* Whether later log-ins will fail, too. An overloaded etcd rejects for other reasons. */
-static bool is_final(enum belfry_err err)
-{
-    return err == BELFRY_ERR_AUTH || err == BELFRY_ERR_DENIED || err == BELFRY_ERR_UNSUPPORTED ||
-           err == BELFRY_ERR_CLUSTER;
-}
-
 static void on_login(const struct belfry_answer *answer, void *user)
 {
     struct belfry_calls *calls = user;
@@ -312,14 +299,17 @@ static void on_login(const struct belfry_answer *answer, void *user)
     if (err == BELFRY_ERR_CANCELED)
         return;
     calls->login_ms = err == BELFRY_OK ? 0 : belfry_clock_ms() + TRY_MAX_MS;
-    if (is_final(err))
+    /* Later log-ins will fail, too. An overloaded etcd rejects for other reasons. */
+    bool is_final = err == BELFRY_ERR_AUTH || err == BELFRY_ERR_DENIED || err == BELFRY_ERR_UNSUPPORTED ||
+                    err == BELFRY_ERR_CLUSTER;
+    if (is_final)
         calls->opts.auth_failed(err, answer->why, calls->opts.user);
     calls->opts.changed(calls->opts.user);
 }
 
-static enum belfry_err add(struct belfry_calls *calls, enum belfry_call_kind kind, const char *path,
-                           struct belfry_bytes request, uint64_t deadline_ms, belfry_answer_fn fn, void *user,
-                           struct belfry_call **out);
+static enum belfry_err calls_add(struct belfry_calls *calls, enum belfry_call_kind kind, const char *path,
+                                 struct belfry_bytes request, uint64_t deadline_ms, belfry_answer_fn fn, void *user,
+                                 struct belfry_call **out);
 
 static void log_in(struct belfry_calls *calls, uint64_t now_ms)
 {
@@ -327,8 +317,8 @@ static void log_in(struct belfry_calls *calls, uint64_t now_ms)
     belfry_buf_init(&request);
     enum belfry_err err = belfry_auth_begin(calls->opts.auth, &request);
     if (err == BELFRY_OK)
-        err = add(calls, BELFRY_CALL_READ, AUTHENTICATE, belfry_buf_bytes(&request), now_ms + LOGIN_MS, on_login, calls,
-                  &calls->login); /* even if calls are at their limit */
+        err = calls_add(calls, BELFRY_CALL_READ, AUTHENTICATE, belfry_buf_bytes(&request), now_ms + LOGIN_MS, on_login,
+                        calls, &calls->login); /* even if calls are at their limit */
     if (belfry_buf_len(&request) > 0)
         explicit_bzero(request.data, request.end);
     belfry_buf_fini(&request);
@@ -390,7 +380,7 @@ static void abort_list(struct belfry_list *list, enum belfry_err err, const char
         if (call->grpc != NULL)
             belfry_grpc_call_cancel(call->grpc);
         call->grpc = NULL;
-        finish(call, err, why);
+        call_finish(call, err, why);
     }
 }
 
@@ -425,9 +415,9 @@ void belfry_calls_fail_all(struct belfry_calls *calls, enum belfry_err err, cons
     abort_list(&waiting, err, why);
 }
 
-static enum belfry_err add(struct belfry_calls *calls, enum belfry_call_kind kind, const char *path,
-                           struct belfry_bytes request, uint64_t deadline_ms, belfry_answer_fn fn, void *user,
-                           struct belfry_call **out)
+static enum belfry_err calls_add(struct belfry_calls *calls, enum belfry_call_kind kind, const char *path,
+                                 struct belfry_bytes request, uint64_t deadline_ms, belfry_answer_fn fn, void *user,
+                                 struct belfry_call **out)
 {
     struct belfry_call *call = calloc(1, sizeof(*call));
     if (call == NULL)
@@ -445,7 +435,7 @@ static enum belfry_err add(struct belfry_calls *calls, enum belfry_call_kind kin
     belfry_backoff_init(&call->backoff, TRY_FIRST_MS, TRY_MAX_MS);
     belfry_list_init(&call->node);
     calls->count++;
-    queue(call, 0);
+    call_queue(call, 0);
     if (out != NULL)
         *out = call;
     return BELFRY_OK;
@@ -458,7 +448,7 @@ enum belfry_err belfry_calls_start(struct belfry_calls *calls, enum belfry_call_
     BELFRY_OWNER_CHECK(calls);
     if (calls->count >= BELFRY_CALLS_MAX)
         return BELFRY_ERR_LIMIT;
-    return add(calls, kind, path, request, deadline_ms, fn, user, out);
+    return calls_add(calls, kind, path, request, deadline_ms, fn, user, out);
 }
 
 bool belfry_calls_cancel(struct belfry_call *call)
@@ -494,7 +484,7 @@ static void expire_queued(struct belfry_calls *calls, uint64_t now_ms)
         belfry_list_each (node, &calls->queued) {
             struct belfry_call *call = belfry_container(node, struct belfry_call, node);
             if (now_ms >= call->deadline_ms) {
-                expire(call);
+                call_expire(call);
                 again = true;
                 break;
             }
@@ -515,7 +505,7 @@ static void submit_queued(struct belfry_calls *calls, struct belfry_carrier *con
         struct belfry_call *call = belfry_container(node, struct belfry_call, node);
         if ((!ready && call != calls->login) || now_ms < call->retry_ms)
             continue;
-        if (submit(call, conn, now_ms) != BELFRY_OK) {
+        if (call_submit(call, conn, now_ms) != BELFRY_OK) {
             calls->hold_ms = now_ms + TRY_AGAIN_MS;
             return;
         }

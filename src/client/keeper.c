@@ -16,7 +16,7 @@ static uint64_t ttl_ms(const struct belfry_keeper *k)
 }
 
 /* The only place that changes the state. */
-static void move(struct belfry_keeper *k, enum belfry_keeper_state to)
+static void keeper_move(struct belfry_keeper *k, enum belfry_keeper_state to)
 {
     assert(k->state != BELFRY_KEEPER_OVER);
     assert(to != BELFRY_KEEPER_FINDING || k->state == BELFRY_KEEPER_ASKING);
@@ -37,7 +37,8 @@ void belfry_keeper_init(struct belfry_keeper *k, int64_t id, int64_t ttl_s, uint
 
 /* ---- events ---- */
 
-static struct belfry_keeper_step tell(const struct belfry_keeper *k, enum belfry_lease_kind kind, uint64_t now_ms)
+static struct belfry_keeper_step keeper_tell(const struct belfry_keeper *k, enum belfry_lease_kind kind,
+                                             uint64_t now_ms)
 {
     return (struct belfry_keeper_step){.event = {.kind = kind,
                                                  .id = k->id,
@@ -46,31 +47,31 @@ static struct belfry_keeper_step tell(const struct belfry_keeper *k, enum belfry
                                                  .why = k->why}};
 }
 
-static void note(struct belfry_keeper *k, const char *why)
+static void keeper_note(struct belfry_keeper *k, const char *why)
 {
     snprintf(k->why, sizeof(k->why), "%s", why);
 }
 
-static struct belfry_keeper_step end(struct belfry_keeper *k, enum belfry_err err, const char *why)
+static struct belfry_keeper_step keeper_end(struct belfry_keeper *k, enum belfry_err err, const char *why)
 {
     bool had = k->state == BELFRY_KEEPER_HELD;
-    note(k, why);
-    move(k, BELFRY_KEEPER_OVER);
+    keeper_note(k, why);
+    keeper_move(k, BELFRY_KEEPER_OVER);
     k->sent_ms = BELFRY_NEVER;
-    struct belfry_keeper_step step = tell(k, BELFRY_LEASE_END, 0);
+    struct belfry_keeper_step step = keeper_tell(k, BELFRY_LEASE_END, 0);
     step.event.err = err;
     if (!had)
         step.event.id = step.event.ttl_s = 0;
     return step;
 }
 
-static struct belfry_keeper_step end_in_time(struct belfry_keeper *k)
+static struct belfry_keeper_step keeper_end_in_time(struct belfry_keeper *k)
 {
     static const char sentence[] = "it was not renewed in time and may have expired";
     char why[BELFRY_KEEPER_WHY];
     int room = (int)(sizeof(why) - sizeof(sentence) - 2);
     snprintf(why, sizeof(why), "%s%s%.*s", sentence, k->why[0] != '\0' ? ": " : "", room, k->why);
-    return end(k, BELFRY_ERR_TIMEOUT, why);
+    return keeper_end(k, BELFRY_ERR_TIMEOUT, why);
 }
 
 /* ---- time ---- */
@@ -96,7 +97,7 @@ struct belfry_keeper_step belfry_keeper_turn(struct belfry_keeper *k, uint64_t n
     if (k->state == BELFRY_KEEPER_OVER)
         return step;
     if (is_late(k, now_ms))
-        return end_in_time(k);
+        return keeper_end_in_time(k);
     if (k->sent_ms != BELFRY_NEVER || now_ms < k->next_ms)
         return step;
     k->sent_ms = now_ms;
@@ -128,7 +129,7 @@ uint64_t belfry_keeper_left_ms(const struct belfry_keeper *k, uint64_t now_ms)
 /* ---- answers ---- */
 
 /* The server has the lease, and had it at some time after `sent_ms`. */
-static struct belfry_keeper_step hold(struct belfry_keeper *k, int64_t ttl_s, uint64_t sent_ms, uint64_t now_ms)
+static struct belfry_keeper_step keeper_hold(struct belfry_keeper *k, int64_t ttl_s, uint64_t sent_ms, uint64_t now_ms)
 {
     bool first = k->state != BELFRY_KEEPER_HELD;
     k->ttl_s = ttl_s < TTL_MAX_S ? ttl_s : TTL_MAX_S;
@@ -137,53 +138,48 @@ static struct belfry_keeper_step hold(struct belfry_keeper *k, int64_t ttl_s, ui
     k->next_ms = sent_ms + third - belfry_rng_below(&k->rng, third / 10 + 1);
     belfry_backoff_reset(&k->backoff);
     k->why[0] = '\0';
-    move(k, BELFRY_KEEPER_HELD);
+    keeper_move(k, BELFRY_KEEPER_HELD);
     if (is_late(k, now_ms)) /* the answer was delayed, or we were stopped, longer than the TTL */
-        return end_in_time(k);
-    return tell(k, first ? BELFRY_LEASE_HELD : BELFRY_LEASE_RENEWED, now_ms);
+        return keeper_end_in_time(k);
+    return keeper_tell(k, first ? BELFRY_LEASE_HELD : BELFRY_LEASE_RENEWED, now_ms);
 }
 
-/* A renewal failed; whether the lease exists is not known. */
-static struct belfry_keeper_step try_again(struct belfry_keeper *k, const char *why, uint64_t now_ms)
-{
-    note(k, why);
-    if (is_late(k, now_ms))
-        return end_in_time(k);
-    k->next_ms = now_ms + belfry_backoff_next(&k->backoff, &k->rng);
-    return tell(k, BELFRY_LEASE_LATE, now_ms);
-}
-
-static struct belfry_keeper_step gone(struct belfry_keeper *k)
+static struct belfry_keeper_step keeper_gone(struct belfry_keeper *k)
 {
     k->gone = true;
-    return end(k, BELFRY_ERR_NOT_FOUND, "the server no longer has the lease: it expired or was revoked");
+    return keeper_end(k, BELFRY_ERR_NOT_FOUND, "the server no longer has the lease: it expired or was revoked");
 }
 
 static struct belfry_keeper_step on_grant(struct belfry_keeper *k, const struct belfry_keeper_answer *answer,
                                           uint64_t sent_ms, uint64_t now_ms)
 {
     if (answer->exists) {
-        move(k, BELFRY_KEEPER_FINDING);
+        keeper_move(k, BELFRY_KEEPER_FINDING);
         k->next_ms = now_ms;
         return (struct belfry_keeper_step){.send = BELFRY_KEEPER_NONE};
     }
     if (answer->err != BELFRY_OK)
-        return end(k, answer->err, answer->why);
+        return keeper_end(k, answer->err, answer->why);
     if (answer->ttl_s < 1)
-        return end(k, BELFRY_ERR_PROTOCOL, "the server granted a lease with a TTL of 0 or less");
-    return hold(k, answer->ttl_s, sent_ms, now_ms);
+        return keeper_end(k, BELFRY_ERR_PROTOCOL, "the server granted a lease with a TTL of 0 or less");
+    return keeper_hold(k, answer->ttl_s, sent_ms, now_ms);
 }
 
 static struct belfry_keeper_step on_renewal(struct belfry_keeper *k, const struct belfry_keeper_answer *answer,
                                             uint64_t sent_ms, uint64_t now_ms)
 {
     if (answer->err == BELFRY_OK && answer->ttl_s >= 1)
-        return hold(k, answer->ttl_s, sent_ms, now_ms);
+        return keeper_hold(k, answer->ttl_s, sent_ms, now_ms);
     if (answer->err == BELFRY_OK || answer->err == BELFRY_ERR_NOT_FOUND)
-        return gone(k);
-    if (k->state == BELFRY_KEEPER_HELD)
-        return try_again(k, answer->why, now_ms);
-    return end(k, answer->err, answer->why);
+        return keeper_gone(k);
+    if (k->state != BELFRY_KEEPER_HELD)
+        return keeper_end(k, answer->err, answer->why);
+    /* Whether the lease exists is not known. */
+    keeper_note(k, answer->why);
+    if (is_late(k, now_ms))
+        return keeper_end_in_time(k);
+    k->next_ms = now_ms + belfry_backoff_next(&k->backoff, &k->rng);
+    return keeper_tell(k, BELFRY_LEASE_LATE, now_ms);
 }
 
 struct belfry_keeper_step belfry_keeper_answer(struct belfry_keeper *k, const struct belfry_keeper_answer *answer,

@@ -37,7 +37,7 @@ static void free_lease(struct belfry_lease *lease)
     free(lease);
 }
 
-static void tell(struct belfry_lease *lease, const struct belfry_lease_event *event)
+static void lease_tell(struct belfry_lease *lease, const struct belfry_lease_event *event)
 {
     lease->callback = INSIDE;
     lease->fn(lease, event, lease->user);
@@ -56,15 +56,13 @@ static void on_close(struct belfry_guest *guest)
                                        .ttl_s = id != 0 ? lease->keeper.ttl_s : 0,
                                        .err = BELFRY_ERR_CANCELED,
                                        .why = "the session was closed"};
-    tell(lease, &event);
+    lease_tell(lease, &event);
 }
 
 /* ---- driving ---- */
 
-static void turn(struct belfry_lease *lease);
-
 /* Converts the keeper's time for the session's timer. */
-static void arm(struct belfry_lease *lease)
+static void lease_arm(struct belfry_lease *lease)
 {
     uint64_t due = belfry_keeper_due(&lease->keeper), now = belfry_clock_boot_ms();
     if (due != BELFRY_NEVER)
@@ -73,22 +71,18 @@ static void arm(struct belfry_lease *lease)
 }
 
 /* Reports the keeper's event, if any; the lease may be gone afterwards. */
-static void finish(struct belfry_lease *lease, const struct belfry_keeper_step *step)
+static void lease_finish(struct belfry_lease *lease, const struct belfry_keeper_step *step)
 {
-    arm(lease);
+    lease_arm(lease);
     if (step->event.kind != 0)
-        tell(lease, &step->event);
-}
-
-static bool says_exists(const struct belfry_answer *answer)
-{
-    return answer->err == BELFRY_ERR_REFUSED && strstr(answer->why, "lease already exists") != NULL;
+        lease_tell(lease, &step->event);
 }
 
 static void on_answer(const struct belfry_answer *answer, void *user)
 {
     struct belfry_lease *lease = user;
-    struct belfry_keeper_answer got = {.err = answer->err, .why = answer->why, .exists = says_exists(answer)};
+    bool exists = answer->err == BELFRY_ERR_REFUSED && strstr(answer->why, "lease already exists") != NULL;
+    struct belfry_keeper_answer got = {.err = answer->err, .why = answer->why, .exists = exists};
     struct belfry_reply_view view = {.kind = BELFRY_REPLY_GRANT}; /* the answer to a renewal has the same fields */
     lease->call = NULL;
     if (answer->err == BELFRY_OK) {
@@ -98,12 +92,7 @@ static void on_answer(const struct belfry_answer *answer, void *user)
         belfry_reply_fini(&view);
     }
     struct belfry_keeper_step step = belfry_keeper_answer(&lease->keeper, &got, belfry_clock_boot_ms());
-    finish(lease, &step);
-}
-
-static void on_timer(struct belfry_timer *timer)
-{
-    turn(belfry_container(timer, struct belfry_lease, timer));
+    lease_finish(lease, &step);
 }
 
 /* A grant with an id that only we have may be repeated like a read: the result is the same lease. */
@@ -123,8 +112,9 @@ static enum belfry_err send_request(struct belfry_lease *lease, const struct bel
     return err;
 }
 
-static void turn(struct belfry_lease *lease)
+static void on_timer(struct belfry_timer *timer)
 {
+    struct belfry_lease *lease = belfry_container(timer, struct belfry_lease, timer);
     uint64_t now = belfry_clock_boot_ms();
     struct belfry_keeper_step step = belfry_keeper_turn(&lease->keeper, now);
     if (step.send != BELFRY_KEEPER_NONE) {
@@ -133,56 +123,43 @@ static void turn(struct belfry_lease *lease)
         if (err != BELFRY_OK)
             step = belfry_keeper_answer(&lease->keeper, &failed, now);
     }
-    finish(lease, &step);
+    lease_finish(lease, &step);
 }
 
 /* ---- public functions ---- */
 
-static enum belfry_err choose_id(int64_t *out)
-{
-    uint64_t random;
-    if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random))
-        return BELFRY_ERR_IO;
-    *out = (int64_t)(random & INT64_MAX);
-    if (*out == 0) /* 0 would let the server choose */
-        *out = 1;
-    return BELFRY_OK;
-}
-
-/* Sends the grant now, so that the caller learns of local errors immediately. */
-static enum belfry_err begin(struct belfry_lease *lease)
-{
-    struct belfry_keeper_step step = belfry_keeper_turn(&lease->keeper, belfry_clock_boot_ms());
-    enum belfry_err err = send_request(lease, &step);
-    if (err == BELFRY_OK)
-        arm(lease);
-    return err;
-}
-
 int belfry_lease_open(struct belfry *b, int64_t ttl_s, belfry_lease_fn fn, void *user, struct belfry_lease **out)
 {
     BELFRY_OWNER_ENTER(b);
-    int64_t id;
     enum belfry_err err = belfry_session_refuses(b, fn != NULL, NULL, 0);
     if (err != BELFRY_OK)
         return err;
     if (ttl_s < 1)
         return belfry_why_note(b, BELFRY_ERR_INVALID, "the time of a lease is at least 1 s");
-    err = choose_id(&id);
-    struct belfry_lease *lease = err == BELFRY_OK ? calloc(1, sizeof(*lease)) : NULL;
+    uint64_t random;
+    if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random))
+        return belfry_why_note(b, BELFRY_ERR_IO, NULL);
+    int64_t id = (int64_t)(random & INT64_MAX);
+    if (id == 0) /* 0 would let the server choose */
+        id = 1;
+    struct belfry_lease *lease = calloc(1, sizeof(*lease));
     if (lease == NULL)
-        return belfry_why_note(b, err == BELFRY_OK ? BELFRY_ERR_NOMEM : err, NULL);
+        return belfry_why_note(b, BELFRY_ERR_NOMEM, NULL);
     *lease = (struct belfry_lease){.guest.close = on_close, .b = b, .fn = fn, .user = user};
     belfry_timer_init(&lease->timer, on_timer);
     belfry_keeper_init(&lease->keeper, id, ttl_s, b->command_timeout_ms, belfry_rng_next(&b->rng));
     belfry_list_init(&lease->guest.node);
     belfry_list_prepend(&b->guests, &lease->guest.node);
     b->n_busy++;
-    err = begin(lease);
+
+    /* The grant is sent now, so that the caller learns of local errors immediately. */
+    struct belfry_keeper_step step = belfry_keeper_turn(&lease->keeper, belfry_clock_boot_ms());
+    err = send_request(lease, &step);
     if (err != BELFRY_OK) {
         free_lease(lease);
         return belfry_why_note(b, err, NULL);
     }
+    lease_arm(lease);
     if (out != NULL)
         *out = lease;
     return BELFRY_OK;

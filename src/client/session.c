@@ -17,7 +17,7 @@
 
 static void on_timer(uv_timer_t *timer);
 
-static void arm(struct belfry *b)
+static void session_arm(struct belfry *b)
 {
     uint64_t due = belfry_timers_due(&b->timers);
     if (belfry_session_has_etcd(b)) {
@@ -34,8 +34,10 @@ static void arm(struct belfry *b)
     uv_timer_start(b->timer, on_timer, due > now ? due - now : 0, 0);
 }
 
-static void pump(struct belfry *b)
+/* Does everything that is due. */
+static void on_timer(uv_timer_t *timer)
 {
+    struct belfry *b = timer->data;
     uint64_t now = belfry_clock_ms();
     uv_timer_stop(b->timer); /* a poke from inside starts it again */
     b->poked = false;
@@ -46,12 +48,7 @@ static void pump(struct belfry *b)
         belfry_calls_pump(b->calls, now);
     }
     if (!uv_is_active((uv_handle_t *)b->timer))
-        arm(b);
-}
-
-static void on_timer(uv_timer_t *timer)
-{
-    pump(timer->data);
+        session_arm(b);
 }
 
 void belfry_session_poke(struct belfry *b)
@@ -107,29 +104,6 @@ static void on_link_text(const char *text, void *user)
 
 /* ---- opening ---- */
 
-static void shuffle(struct belfry_endpoint *endpoints, size_t n, struct belfry_rng *rng)
-{
-    for (size_t i = n; i > 1; i--) {
-        size_t j = belfry_rng_below(rng, i);
-        struct belfry_endpoint swap = endpoints[i - 1];
-        endpoints[i - 1] = endpoints[j];
-        endpoints[j] = swap;
-    }
-}
-
-static enum belfry_err open_tls(struct belfry *b, const struct belfry_opts *opts, char *why, size_t len)
-{
-    bool wanted = false;
-    for (size_t i = 0; i < b->n_endpoints; i++)
-        wanted = wanted || b->endpoints[i].tls;
-    struct belfry_tls_opts tls = {.cacert = belfry_opts_text(opts, BELFRY_OPT_CACERT),
-                                  .cert = belfry_opts_text(opts, BELFRY_OPT_CERT),
-                                  .key = belfry_opts_text(opts, BELFRY_OPT_KEY),
-                                  .server_name = belfry_opts_text(opts, BELFRY_OPT_SERVER_NAME),
-                                  .skip_verify = belfry_opts_number(opts, BELFRY_OPT_SKIP_VERIFY) != 0};
-    return wanted ? belfry_tls_create(&tls, &b->tls, why, len) : BELFRY_OK;
-}
-
 static struct belfry_pool_opts link_opts(struct belfry *b, const struct belfry_opts *opts, const char *name)
 {
     struct belfry_grpc_opts grpc = {.user_agent = USER_AGENT,
@@ -150,6 +124,7 @@ static struct belfry_pool_opts link_opts(struct belfry *b, const struct belfry_o
                                      .log = &b->log};
 }
 
+/* The calls, the stream and the watches, in this order: each uses those before it. */
 static enum belfry_err open_parts(struct belfry *b, const struct belfry_opts *opts)
 {
     bool hasleader = belfry_opts_number(opts, BELFRY_OPT_HASLEADER) != 0;
@@ -193,20 +168,41 @@ static enum belfry_err open_etcd(struct belfry *b, const char *endpoints, const 
     enum belfry_err err = belfry_endpoint_parse_list(endpoints, &b->endpoints, &b->n_endpoints, why, len);
     if (err != BELFRY_OK)
         return err;
-    shuffle(b->endpoints, b->n_endpoints, &b->rng);
+
+    /* In random order, so that sessions spread over the members. */
+    bool wants_tls = false;
+    for (size_t i = b->n_endpoints; i > 1; i--) {
+        size_t j = belfry_rng_below(&b->rng, i);
+        struct belfry_endpoint swap = b->endpoints[i - 1];
+        b->endpoints[i - 1] = b->endpoints[j];
+        b->endpoints[j] = swap;
+    }
+    for (size_t i = 0; i < b->n_endpoints; i++)
+        wants_tls = wants_tls || b->endpoints[i].tls;
     b->identity.n_endpoints = b->n_endpoints;
+
     err =
         belfry_auth_init(&b->auth, belfry_opts_text(opts, BELFRY_OPT_USER), belfry_opts_text(opts, BELFRY_OPT_PASSWORD),
                          belfry_opts_text(opts, BELFRY_OPT_PASSWORD_FILE));
     if (err == BELFRY_ERR_INVALID)
         snprintf(why, len, "user is set without a password: set password, password-file, or user name:password");
-    if (err == BELFRY_OK)
-        err = open_tls(b, opts, why, len);
+    if (err != BELFRY_OK)
+        return err;
+
+    struct belfry_tls_opts tls = {.cacert = belfry_opts_text(opts, BELFRY_OPT_CACERT),
+                                  .cert = belfry_opts_text(opts, BELFRY_OPT_CERT),
+                                  .key = belfry_opts_text(opts, BELFRY_OPT_KEY),
+                                  .server_name = belfry_opts_text(opts, BELFRY_OPT_SERVER_NAME),
+                                  .skip_verify = belfry_opts_number(opts, BELFRY_OPT_SKIP_VERIFY) != 0};
+    if (wants_tls)
+        err = belfry_tls_create(&tls, &b->tls, why, len);
     return err == BELFRY_OK ? open_parts(b, opts) : err;
 }
 
-static enum belfry_err open_loop(struct belfry *b)
+static enum belfry_err open_all(struct belfry *b, const char *endpoints, const struct belfry_opts *opts, char *why,
+                                size_t len)
 {
+    BELFRY_OWNER_ENTER(b);
     enum belfry_err err = belfry_loop_create(&b->loop);
     if (err != BELFRY_OK)
         return err;
@@ -215,18 +211,11 @@ static enum belfry_err open_loop(struct belfry *b)
         return BELFRY_ERR_NOMEM;
     uv_timer_init(belfry_loop_uv(b->loop), b->timer);
     b->timer->data = b;
-    return belfry_dns_create(belfry_loop_uv(b->loop), &b->dns);
-}
-
-static enum belfry_err open_all(struct belfry *b, const char *endpoints, const struct belfry_opts *opts, char *why,
-                                size_t len)
-{
-    BELFRY_OWNER_ENTER(b);
-    enum belfry_err err = open_loop(b);
+    err = belfry_dns_create(belfry_loop_uv(b->loop), &b->dns);
     return err == BELFRY_OK && endpoints != NULL ? open_etcd(b, endpoints, opts, why, len) : err;
 }
 
-static bool sane(const struct belfry_opts *opts, char *why, size_t len)
+static bool opts_are_sane(const struct belfry_opts *opts, char *why, size_t len)
 {
     if (!belfry_opts_fit(opts, BELFRY_FOR_OPEN)) {
         snprintf(why, len, "%s", belfry_opts_why(opts));
@@ -264,7 +253,7 @@ int belfry_open_why(const char *endpoints, const struct belfry_opts *opts, struc
         len = BELFRY_WHY_BYTES;
     }
     why[0] = '\0';
-    if (!sane(opts, why, len))
+    if (!opts_are_sane(opts, why, len))
         return failed_to_open(BELFRY_ERR_INVALID, why, len);
     struct belfry *b = calloc(1, sizeof(*b));
     if (b == NULL)
@@ -353,17 +342,15 @@ int belfry_dispatch(struct belfry *b)
     return belfry_why_unless_ok(b, belfry_loop_dispatch(b->loop), NULL);
 }
 
-static bool anything_left(const struct belfry *b)
-{
-    return b->n_busy > 0 ||
-           (belfry_session_has_etcd(b) && (!belfry_watches_empty(b->watches) || belfry_calls_count(b->calls) > 0));
-}
-
 int belfry_run(struct belfry *b, int timeout_ms)
 {
     BELFRY_OWNER_ENTER(b);
     uint64_t end = timeout_ms < 0 ? BELFRY_NEVER : belfry_clock_ms() + (uint64_t)timeout_ms;
-    while (!atomic_exchange(&b->stop, false) && anything_left(b)) {
+    while (!atomic_exchange(&b->stop, false)) {
+        bool anything_left = b->n_busy > 0 || (belfry_session_has_etcd(b) &&
+                                               (!belfry_watches_empty(b->watches) || belfry_calls_count(b->calls) > 0));
+        if (!anything_left)
+            break;
         uint64_t now = belfry_clock_ms();
         int left = end == BELFRY_NEVER ? -1 : now >= end ? 0 : (int)(end - now);
         enum belfry_err err = belfry_loop_wait(b->loop, left);

@@ -41,25 +41,15 @@ static void decoder_end(struct belfry_decoder *decoder)
     decoder->state = OVER;
 }
 
-static const char *subject(enum belfry_decoder_mode mode)
-{
-    switch (mode) {
-    case BELFRY_DECODE_OBJECT:
-        return "the object";
-    case BELFRY_DECODE_LIST:
-        return "the list";
-    case BELFRY_DECODE_WATCH:
-        break;
-    }
-    return "the watch stream";
-}
-
 /* The error of client-go's StreamWatcher for a stream that cannot be decoded. It quotes the beginning of `shown`. */
 static void describe_failure(struct belfry_decoder *decoder, enum belfry_err err, const char *what,
                              struct belfry_bytes shown)
 {
+    static const char *const subjects[] = {[BELFRY_DECODE_OBJECT] = "the object",
+                                           [BELFRY_DECODE_LIST] = "the list",
+                                           [BELFRY_DECODE_WATCH] = "the watch stream"};
     struct belfry_failure *failure = &decoder->failure;
-    belfry_failure_set(failure, err, "%s cannot be decoded: %s", subject(decoder->mode), what);
+    belfry_failure_set(failure, err, "%s cannot be decoded: %s", subjects[decoder->mode], what);
     if (decoder->mode == BELFRY_DECODE_WATCH) {
         failure->code = 500;
         memcpy(failure->reason, "ClientWatchDecoding", sizeof("ClientWatchDecoding"));
@@ -152,50 +142,38 @@ enum belfry_err belfry_decoder_feed(struct belfry_decoder *decoder, struct belfr
 
 /* ---- objects ---- */
 
-/* A name may contain escapes: Go escapes '&', '<' and '>'. Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_TOO_LARGE. */
-static enum belfry_err make_object(struct belfry_object_parts *parts, struct belfry_object **out)
-{
-    struct belfry_buf name;
-    belfry_buf_init(&name);
-    enum belfry_err err = BELFRY_OK;
-    if (belfry_escape_in(parts->name)) {
-        err = belfry_escape_undo(parts->name, &name);
-        parts->name = belfry_buf_bytes(&name);
-    }
-    if (err == BELFRY_OK)
-        err = belfry_object_of_kube(parts, out);
-    belfry_buf_fini(&name);
-    return err;
-}
-
-/* An object without a name is reported; the other objects are still decoded. */
-static enum belfry_err give_nameless(struct belfry_decoder *decoder, struct belfry_bytes json,
-                                     struct belfry_decoded *out)
-{
-    describe_failure(decoder, BELFRY_ERR_PROTOCOL, "an object without metadata.name", json);
-    if (decoder->mode == BELFRY_DECODE_OBJECT)
-        return give_error(decoder, out);
-    *out = (struct belfry_decoded){.kind = BELFRY_DECODED_UNREADABLE, .failure = &decoder->failure};
-    return BELFRY_OK;
-}
-
 /* The object whose JSON is `head` and `tail`. Errors: BELFRY_ERR_NOMEM. */
 static enum belfry_err give_object(struct belfry_decoder *decoder, enum belfry_decoded_kind kind,
                                    const struct belfry_kube_facts *facts, struct belfry_bytes head,
                                    struct belfry_bytes tail, struct belfry_decoded *out)
 {
+    /* An object without a name is reported; the other objects are still decoded. */
+    if (facts->name.len == 0) {
+        describe_failure(decoder, BELFRY_ERR_PROTOCOL, "an object without metadata.name", tail);
+        if (decoder->mode == BELFRY_DECODE_OBJECT)
+            return give_error(decoder, out);
+        *out = (struct belfry_decoded){.kind = BELFRY_DECODED_UNREADABLE, .failure = &decoder->failure};
+        return BELFRY_OK;
+    }
+
     struct belfry_object_parts parts = {
         .ns = facts->ns, .name = facts->name, .head = head, .tail = tail, .uid = facts->uid, .version = facts->version};
     struct belfry_object *object;
-    if (facts->name.len == 0)
-        return give_nameless(decoder, tail, out);
-    enum belfry_err err = make_object(&parts, &object);
+    struct belfry_buf name; /* without escapes: Go escapes '&', '<' and '>' */
+    belfry_buf_init(&name);
+    enum belfry_err err = BELFRY_OK;
+    if (belfry_escape_in(parts.name)) {
+        err = belfry_escape_undo(parts.name, &name);
+        parts.name = belfry_buf_bytes(&name);
+    }
+    if (err == BELFRY_OK)
+        err = belfry_object_of_kube(&parts, &object);
+    belfry_buf_fini(&name);
     if (err == BELFRY_ERR_TOO_LARGE)
         return give_too_large(decoder, out, tail);
-    if (err != BELFRY_OK)
-        return err;
-    *out = (struct belfry_decoded){.kind = kind, .object = object};
-    return BELFRY_OK;
+    if (err == BELFRY_OK)
+        *out = (struct belfry_decoded){.kind = kind, .object = object};
+    return err;
 }
 
 static enum belfry_err decode_object(struct belfry_decoder *decoder, struct belfry_bytes frame,
@@ -269,24 +247,6 @@ static enum belfry_err decode_envelope(struct belfry_decoder *decoder, struct be
 
 /* ---- watches ---- */
 
-static enum belfry_err give_bookmark(struct belfry_decoder *decoder, const struct belfry_kube_read *read,
-                                     struct belfry_decoded *out)
-{
-    struct belfry_bytes version = read->facts.version;
-    if (version.len == 0)
-        return give_broken(decoder, out, "a bookmark without metadata.resourceVersion", read->object);
-    *out = (struct belfry_decoded){.kind = BELFRY_DECODED_BOOKMARK, .initial_end = read->facts.initial_end};
-    memcpy(out->version, version.data, version.len); /* facts rejects longer ones; out->version is zeroed */
-    return BELFRY_OK;
-}
-
-static enum belfry_err give_server_error(struct belfry_decoder *decoder, struct belfry_bytes status,
-                                         struct belfry_decoded *out)
-{
-    belfry_failure_of_status(&decoder->failure, status);
-    return decoder->failure.err == BELFRY_ERR_NOMEM ? BELFRY_ERR_NOMEM : give_error(decoder, out);
-}
-
 static enum belfry_err decode_event(struct belfry_decoder *decoder, struct belfry_bytes frame,
                                     struct belfry_decoded *out)
 {
@@ -308,28 +268,20 @@ static enum belfry_err decode_event(struct belfry_decoder *decoder, struct belfr
         kind = BELFRY_DECODED_DELETED;
         break;
     case BELFRY_TYPE_BOOKMARK:
-        return give_bookmark(decoder, &read, out);
+        if (read.facts.version.len == 0)
+            return give_broken(decoder, out, "a bookmark without metadata.resourceVersion", read.object);
+        *out = (struct belfry_decoded){.kind = BELFRY_DECODED_BOOKMARK, .initial_end = read.facts.initial_end};
+        /* facts rejects longer ones; out->version is zeroed */
+        memcpy(out->version, read.facts.version.data, read.facts.version.len);
+        return BELFRY_OK;
     case BELFRY_TYPE_ERROR:
-        return give_server_error(decoder, read.object, out);
+        belfry_failure_of_status(&decoder->failure, read.object);
+        return decoder->failure.err == BELFRY_ERR_NOMEM ? BELFRY_ERR_NOMEM : give_error(decoder, out);
     }
     return give_object(decoder, kind, &read.facts, (struct belfry_bytes){0}, read.object, out);
 }
 
 /* ---- the loop ---- */
-
-static enum belfry_err decode_frame(struct belfry_decoder *decoder, struct belfry_bytes frame, bool envelope,
-                                    struct belfry_decoded *out)
-{
-    switch (decoder->mode) {
-    case BELFRY_DECODE_OBJECT:
-        return decode_object(decoder, frame, out);
-    case BELFRY_DECODE_LIST:
-        return envelope ? decode_envelope(decoder, frame, out) : decode_item(decoder, frame, out);
-    case BELFRY_DECODE_WATCH:
-        break;
-    }
-    return decode_event(decoder, frame, out);
-}
 
 enum belfry_err belfry_decoder_next(struct belfry_decoder *decoder, struct belfry_decoded *out)
 {
@@ -347,7 +299,18 @@ enum belfry_err belfry_decoder_next(struct belfry_decoder *decoder, struct belfr
         return give_broken(decoder, out, "not JSON", belfry_frames_rest(decoder->frames));
     if (err != BELFRY_OK)
         return err;
-    err = decode_frame(decoder, frame, envelope, out);
+
+    switch (decoder->mode) {
+    case BELFRY_DECODE_OBJECT:
+        err = decode_object(decoder, frame, out);
+        break;
+    case BELFRY_DECODE_LIST:
+        err = envelope ? decode_envelope(decoder, frame, out) : decode_item(decoder, frame, out);
+        break;
+    case BELFRY_DECODE_WATCH:
+        err = decode_event(decoder, frame, out);
+        break;
+    }
     if (err == BELFRY_ERR_NOMEM)
         belfry_frames_again(decoder->frames);
     return err;

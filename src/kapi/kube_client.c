@@ -14,7 +14,8 @@
 #define MAX_BYTES       (16 * 1024 * 1024) /* as in Go's frame decoder */
 #define MAX_BYTES_LEAST (64 * 1024)
 
-static enum belfry_err open_tls(struct belfry_kube *k, char *why, size_t len)
+/* From the settings: what a connection, the token and a call need. */
+static enum belfry_err open_parts(struct belfry_kube *k, const struct belfry_opts *opts, char *why, size_t len)
 {
     const struct belfry_kubeconfig *config = &k->settings.config;
     struct belfry_tls_opts tls = {.cacert = config->cacert_file,
@@ -26,32 +27,27 @@ static enum belfry_err open_tls(struct belfry_kube *k, char *why, size_t len)
                                   .server_name = config->server_name,
                                   .skip_verify = config->skip_verify,
                                   .http1 = true};
-    return k->settings.endpoint.tls ? belfry_tls_create(&tls, &k->tls, why, len) : BELFRY_OK;
-}
+    enum belfry_err err = k->settings.endpoint.tls ? belfry_tls_create(&tls, &k->tls, why, len) : BELFRY_OK;
+    if (err != BELFRY_OK)
+        return err;
 
-static enum belfry_err open_bearer(struct belfry_kube *k, char *why, size_t len)
-{
-    const struct belfry_kubeconfig *config = &k->settings.config;
     const char *wrong = "";
-    enum belfry_err err = belfry_bearer_init(&k->bearer, config->token, config->token_file, belfry_clock_ms(), &wrong);
-    if (err == BELFRY_ERR_AUTH)
+    err = belfry_bearer_init(&k->bearer, config->token, config->token_file, belfry_clock_ms(), &wrong);
+    if (err == BELFRY_ERR_AUTH) {
         snprintf(why, len, "token file %s: %s", config->token_file, wrong);
-    else if (err == BELFRY_ERR_INVALID)
+        return BELFRY_ERR_INVALID;
+    }
+    if (err == BELFRY_ERR_INVALID)
         snprintf(why, len, "the token is not one: it must be 1 to 65536 printable characters on one line");
-    return err == BELFRY_ERR_AUTH ? BELFRY_ERR_INVALID : err;
-}
+    if (err != BELFRY_OK)
+        return err;
 
-static enum belfry_err open_parts(struct belfry_kube *k, const struct belfry_opts *opts, char *why, size_t len)
-{
-    enum belfry_err err = open_tls(k, why, len);
-    if (err == BELFRY_OK)
-        err = open_bearer(k, why, len);
     struct belfry_api_opts calls = {.b = k->b,
                                     .endpoint = &k->settings.endpoint,
                                     .tls = k->tls,
                                     .dial_timeout_ms = (uint32_t)belfry_opts_number(opts, BELFRY_OPT_DIAL_TIMEOUT),
                                     .user_agent = USER_AGENT};
-    return err == BELFRY_OK ? belfry_api_create(&calls, &k->calls) : err;
+    return belfry_api_create(&calls, &k->calls);
 }
 
 static bool opts_are_sane(const struct belfry_opts *opts, char *why, size_t len)

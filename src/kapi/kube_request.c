@@ -135,26 +135,20 @@ static void end_nomem(struct belfry_kube_request *r)
 
 static const struct belfry_api_events api_events;
 
-/* The longest time without a byte in this state, in ms; 0: no limit. */
-static uint64_t idle_limit_ms(const struct belfry_kube_request *r)
-{
-    if (r->mode != BELFRY_DECODE_WATCH || r->state != REQUEST_BODY)
-        return r->timeout_ms;
-    return r->target.timeout_s > 0 ? (uint64_t)r->target.timeout_s * 1000 + GRACE_MS : 0;
-}
-
-/* A get must be over by its deadline; a page of a list and a watch must have begun. */
-static bool is_bounded_now(const struct belfry_kube_request *r)
-{
-    return r->state != REQUEST_BODY || r->mode == BELFRY_DECODE_OBJECT;
-}
-
 static void request_arm(struct belfry_kube_request *r)
 {
-    uint64_t ms = r->paused ? 0 : idle_limit_ms(r);
-    uint64_t due = ms == 0 ? BELFRY_NEVER : belfry_clock_ms() + ms;
-    if (!r->paused && is_bounded_now(r))
-        due = belfry_min_time(due, r->deadline_ms);
+    uint64_t due = BELFRY_NEVER;
+    if (!r->paused) {
+        /* The longest time without a byte in this state; 0: no limit. */
+        uint64_t idle_ms = r->timeout_ms;
+        if (r->mode == BELFRY_DECODE_WATCH && r->state == REQUEST_BODY)
+            idle_ms = r->target.timeout_s > 0 ? (uint64_t)r->target.timeout_s * 1000 + GRACE_MS : 0;
+        if (idle_ms > 0)
+            due = belfry_clock_ms() + idle_ms;
+        /* A get must be over by its deadline; a page of a list and a watch must have begun. */
+        if (r->state != REQUEST_BODY || r->mode == BELFRY_DECODE_OBJECT)
+            due = belfry_min_time(due, r->deadline_ms);
+    }
     belfry_session_set_timer(r->k->b, &r->timer, due);
 }
 
@@ -194,8 +188,19 @@ static void send_it(struct belfry_kube_request *r)
     request_arm(r);
 }
 
-static void send_again(struct belfry_kube_request *r, uint32_t wait_ms)
+/* Handles a failure: sends the request again if the rules allow it, else ends it. */
+static void request_fail(struct belfry_kube_request *r, enum belfry_broke broke)
 {
+    uint32_t wait_ms;
+    /* Only the header says when to come back; a Status' value is only reported. */
+    bool was_told_when = r->retry_after[0] != '\0' && r->retry_after[strspn(r->retry_after, "0123456789")] == '\0';
+    bool open = r->state != REQUEST_BODY && (broke != BELFRY_BROKE_NOT || was_told_when);
+    if (!open || !belfry_retry_again(&r->retry, &r->failure, broke, &r->k->b->rng, &wait_ms) ||
+        belfry_clock_ms() + wait_ms >= r->deadline_ms) { /* the next try would be too late */
+        request_end(r, broke);
+        return;
+    }
+
     r->k->stats.retries++;
     r->n_again++;
     if (r->first_why == NULL)
@@ -205,24 +210,6 @@ static void send_again(struct belfry_kube_request *r, uint32_t wait_ms)
     request_rest(r, wait_ms);
     if (r->hooks->retrying != NULL)
         r->hooks->retrying(r, &r->failure, r->user);
-}
-
-/* Only the header counts; a Status' value is only reported. */
-static bool was_told_when(const struct belfry_kube_request *r)
-{
-    return r->retry_after[0] != '\0' && r->retry_after[strspn(r->retry_after, "0123456789")] == '\0';
-}
-
-/* Handles a failure: sends the request again if the rules allow it, else ends it. */
-static void request_fail(struct belfry_kube_request *r, enum belfry_broke broke)
-{
-    uint32_t wait_ms;
-    bool open = r->state != REQUEST_BODY && (broke != BELFRY_BROKE_NOT || was_told_when(r));
-    if (open && belfry_retry_again(&r->retry, &r->failure, broke, &r->k->b->rng, &wait_ms) &&
-        belfry_clock_ms() + wait_ms < r->deadline_ms) /* otherwise the next try would be too late */
-        send_again(r, wait_ms);
-    else
-        request_end(r, broke);
 }
 
 /* A list expired between two pages: request it again, in one page, at the version that was first requested. */
@@ -377,26 +364,22 @@ static void begin_body(struct belfry_kube_request *r, const struct belfry_fetch_
     request_decode(r); /* an unsupported content type is an error immediately */
 }
 
-static void begin_refusal(struct belfry_kube_request *r, const struct belfry_fetch_head *head)
-{
-    struct belfry_bytes after = belfry_fetch_find(head, "retry-after");
-    size_t len = after.len < sizeof(r->retry_after) ? after.len : 0;
-    memcpy(r->retry_after, len > 0 ? after.data : "", len);
-    r->retry_after[len] = '\0';
-    r->state = REQUEST_REFUSAL;
-    request_arm(r);
-}
-
 static void on_call_head(const struct belfry_fetch_head *head, void *user)
 {
     struct belfry_kube_request *r = user;
     r->depth++;
     r->status = head->status;
     tell_warnings(r, head);
-    if (!r->gone && head->status == 200)
+    if (!r->gone && head->status == 200) {
         begin_body(r, head);
-    else if (!r->gone)
-        begin_refusal(r, head);
+    } else if (!r->gone) {
+        struct belfry_bytes after = belfry_fetch_find(head, "retry-after");
+        size_t len = after.len < sizeof(r->retry_after) ? after.len : 0;
+        memcpy(r->retry_after, len > 0 ? after.data : "", len);
+        r->retry_after[len] = '\0';
+        r->state = REQUEST_REFUSAL;
+        request_arm(r);
+    }
     r->depth--;
     free_if_gone(r);
 }
@@ -408,28 +391,23 @@ static void finish_refusal(struct belfry_kube_request *r)
         request_fail(r, BELFRY_BROKE_NOT);
 }
 
-/* The reason is at the beginning: stop reading a body that is too long. */
-static void take_refusal(struct belfry_kube_request *r, struct belfry_bytes bytes)
-{
-    size_t room = BELFRY_FAILURE_BODY - belfry_buf_len(&r->refusal);
-    if (belfry_buf_append(&r->refusal, bytes.data, bytes.len < room ? bytes.len : room) != BELFRY_OK)
-        end_nomem(r);
-    else if (bytes.len >= room)
-        finish_refusal(r);
-}
-
 static void on_call_body(struct belfry_bytes bytes, void *user)
 {
     struct belfry_kube_request *r = user;
     r->depth++;
     if (r->mode != BELFRY_DECODE_WATCH)
         request_arm(r);
-    if (r->state == REQUEST_REFUSAL)
-        take_refusal(r, bytes);
-    else if (belfry_decoder_feed(r->decoder, bytes) != BELFRY_OK)
+    if (r->state == REQUEST_REFUSAL) { /* the reason is at the beginning: stop reading a body that is too long */
+        size_t room = BELFRY_FAILURE_BODY - belfry_buf_len(&r->refusal);
+        if (belfry_buf_append(&r->refusal, bytes.data, bytes.len < room ? bytes.len : room) != BELFRY_OK)
+            end_nomem(r);
+        else if (bytes.len >= room)
+            finish_refusal(r);
+    } else if (belfry_decoder_feed(r->decoder, bytes) != BELFRY_OK) {
         end_nomem(r);
-    else
+    } else {
         request_decode(r);
+    }
     r->depth--;
     free_if_gone(r);
 }

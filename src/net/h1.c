@@ -73,15 +73,8 @@ static int on_name_end(llhttp_t *parser)
     return 0;
 }
 
-/* We asked for no coding: if anything other than "chunked" is named here, the body cannot be read. */
-static void note_coding(struct belfry_h1 *h1, struct belfry_bytes name, struct belfry_bytes value)
-{
-    if (h1->coding == CODING_NONE && belfry_bytes_equal(name, belfry_bytes_str("transfer-encoding")))
-        h1->coding = value.len == 7 && strncasecmp(value.data, "chunked", 7) == 0 ? CODING_CHUNKED : CODING_OTHER;
-}
-
 /* Before any field of the head, as in HTTP/2. */
-static enum belfry_err tell_status(struct belfry_h1 *h1)
+static enum belfry_err h1_tell_status(struct belfry_h1 *h1)
 {
     char status[8];
     if (h1->status_told)
@@ -101,21 +94,14 @@ static int on_value_end(llhttp_t *parser)
     struct belfry_bytes value = all.len > 0 ? belfry_bytes_of(all.data + h1->name_len, all.len - h1->name_len) : all;
     while (value.len > 0 && (value.data[value.len - 1] == ' ' || value.data[value.len - 1] == '\t'))
         value.len--;
-    note_coding(h1, name, value);
-    enum belfry_err err = tell_status(h1);
+    /* We asked for no coding: if anything other than "chunked" is named here, the body cannot be read. */
+    if (h1->coding == CODING_NONE && belfry_bytes_equal(name, belfry_bytes_str("transfer-encoding")))
+        h1->coding = value.len == 7 && strncasecmp(value.data, "chunked", 7) == 0 ? CODING_CHUNKED : CODING_OTHER;
+    enum belfry_err err = h1_tell_status(h1);
     if (err == BELFRY_OK && h1->current != NULL)
         err = h1->events->field(h1->current, name, value, h1->user);
     belfry_buf_clear(&h1->field);
     return h1_note(h1, err, belfry_strerror((int)err));
-}
-
-static const char *fault_of(const llhttp_t *parser)
-{
-    if (parser->http_major != 1)
-        return "the response is of another version of HTTP";
-    if (parser->status_code < 100 || parser->status_code > 599)
-        return "the response has a status that HTTP does not know";
-    return parser->status_code == 101 ? "the server switches protocols, which it was not asked for" : NULL;
 }
 
 /* Returns 1 for a response without a body, since its head may speak of one. */
@@ -125,9 +111,12 @@ static int on_head_end(llhttp_t *parser)
     int status = parser->status_code;
     bool bodiless = h1->is_head || status < 200 || status == 204 || status == 304;
     parser->upgrade = 0; /* nobody asked for it */
-    const char *fault = fault_of(parser);
-    if (fault != NULL)
-        return h1_note(h1, BELFRY_ERR_PROTOCOL, fault);
+    if (parser->http_major != 1)
+        return h1_note(h1, BELFRY_ERR_PROTOCOL, "the response is of another version of HTTP");
+    if (status < 100 || status > 599)
+        return h1_note(h1, BELFRY_ERR_PROTOCOL, "the response has a status that HTTP does not know");
+    if (status == 101)
+        return h1_note(h1, BELFRY_ERR_PROTOCOL, "the server switches protocols, which it was not asked for");
     bool is_coded = h1->coding == CODING_OTHER || (h1->coding == CODING_CHUNKED && (parser->flags & F_CHUNKED) == 0);
     if (!bodiless && is_coded)
         return h1_note(h1, BELFRY_ERR_PROTOCOL, "the body is in a transfer coding that was not asked for");
@@ -137,7 +126,7 @@ static int on_head_end(llhttp_t *parser)
         h1->head_ended = true;
         h1->in_head = false;
     }
-    enum belfry_err err = tell_status(h1);
+    enum belfry_err err = h1_tell_status(h1);
     if (err == BELFRY_OK && h1->current != NULL)
         err = h1->events->block(h1->current, false, h1->user);
     h1->coding = CODING_NONE;
@@ -224,7 +213,7 @@ static enum belfry_err h1_fail(struct belfry_h1 *h1, enum belfry_err err, const 
     return err;
 }
 
-static enum belfry_err check_overhead(struct belfry_h1 *h1, struct belfry_bytes bytes)
+static enum belfry_err h1_check_overhead(struct belfry_h1 *h1, struct belfry_bytes bytes)
 {
     if (h1->body_end != NULL)
         h1->overhead = (size_t)(bytes.data + bytes.len - h1->body_end);
@@ -239,10 +228,10 @@ static enum belfry_err check_overhead(struct belfry_h1 *h1, struct belfry_bytes 
     return h1_fail(h1, BELFRY_ERR_PROTOCOL, "chunk extensions or trailers over 64 KiB");
 }
 
-static enum belfry_err judge(struct belfry_h1 *h1, llhttp_errno_t code, struct belfry_bytes bytes)
+static enum belfry_err h1_judge(struct belfry_h1 *h1, llhttp_errno_t code, struct belfry_bytes bytes)
 {
     if (code == HPE_OK)
-        return check_overhead(h1, bytes);
+        return h1_check_overhead(h1, bytes);
     if (code == HPE_PAUSED) { /* the response is complete */
         bool all = llhttp_get_error_pos(&h1->parser) == bytes.data + bytes.len;
         return all ? BELFRY_OK : h1_fail(h1, BELFRY_ERR_PROTOCOL, "more came than the response");
@@ -266,7 +255,7 @@ enum belfry_err belfry_h1_receive(struct belfry_h1 *h1, struct belfry_bytes byte
         return h1_fail(h1, BELFRY_ERR_PROTOCOL, "the server spoke without being asked");
     h1->body_end = NULL;
     h1->head_ended = false;
-    return judge(h1, llhttp_execute(&h1->parser, bytes.data, bytes.len), bytes);
+    return h1_judge(h1, llhttp_execute(&h1->parser, bytes.data, bytes.len), bytes);
 }
 
 void belfry_h1_finish(struct belfry_h1 *h1)
