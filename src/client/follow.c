@@ -51,7 +51,7 @@ struct belfry_follow {
     BELFRY_OWNER;
 };
 
-static void move(struct belfry_follow *follow, enum follow_state to)
+static void follow_move(struct belfry_follow *follow, enum follow_state to)
 {
     assert(to == LISTING || to == follow->state + 1);
     follow->state = to;
@@ -59,7 +59,7 @@ static void move(struct belfry_follow *follow, enum follow_state to)
 
 /* ---- the memory of keys ---- */
 
-static struct key *find(const struct belfry_follow *follow, struct belfry_bytes key, uint64_t hash)
+static struct key *key_find(const struct belfry_follow *follow, struct belfry_bytes key, uint64_t hash)
 {
     for (struct belfry_map_node *node = belfry_map_first(&follow->keys, hash); node != NULL;
          node = belfry_map_next(node)) {
@@ -70,7 +70,7 @@ static struct key *find(const struct belfry_follow *follow, struct belfry_bytes 
     return NULL;
 }
 
-static struct key *add(struct belfry_follow *follow, struct belfry_bytes key, uint64_t hash)
+static struct key *key_add(struct belfry_follow *follow, struct belfry_bytes key, uint64_t hash)
 {
     struct key *k = malloc(sizeof(*k) + key.len);
     if (k == NULL)
@@ -85,11 +85,11 @@ static struct key *add(struct belfry_follow *follow, struct belfry_bytes key, ui
 /* Records that `key` is as of `rev`. *is_news false: this, or something newer, was already reported in this epoch. The
  * watch gives a revision once, so what it says of a key again, at the same revision, is news: a transaction may put a
  * key and delete it. */
-static enum belfry_err note(struct belfry_follow *follow, enum source source, struct belfry_bytes key, int64_t rev,
-                            bool dead, bool *is_news)
+static enum belfry_err key_note(struct belfry_follow *follow, enum source source, struct belfry_bytes key, int64_t rev,
+                                bool dead, bool *is_news)
 {
     uint64_t hash = belfry_hash(follow->hash, key);
-    struct key *k = find(follow, key, hash);
+    struct key *k = key_find(follow, key, hash);
     bool is_again = k != NULL && rev == k->rev && source == OF_WATCH && k->source == OF_WATCH;
     *is_news = k == NULL || k->epoch != follow->epoch || rev > k->rev || is_again;
     if (!*is_news)
@@ -101,7 +101,7 @@ static enum belfry_err note(struct belfry_follow *follow, enum source source, st
         }
         return BELFRY_OK;
     }
-    if (k == NULL && (k = add(follow, key, hash)) == NULL)
+    if (k == NULL && (k = key_add(follow, key, hash)) == NULL)
         return BELFRY_ERR_NOMEM;
     follow->n_dead = follow->n_dead - k->dead + dead;
     k->rev = rev;
@@ -163,7 +163,7 @@ static enum belfry_err set_from(struct belfry_follow *follow, struct belfry_byte
     return BELFRY_OK;
 }
 
-static void begin(struct belfry_follow *follow)
+static void follow_begin(struct belfry_follow *follow)
 {
     follow->epoch++;
     belfry_buf_clear(&follow->from); /* empty: from the range's first key */
@@ -183,7 +183,7 @@ enum belfry_err belfry_follow_create(const struct belfry_follow_opts *opts, stru
     belfry_map_init(&follow->keys);
     belfry_buf_init(&follow->from);
     belfry_buf_init(&follow->mask);
-    begin(follow);
+    follow_begin(follow);
     BELFRY_OWNER_INIT(follow);
     *out = follow;
     return BELFRY_OK;
@@ -228,7 +228,7 @@ static enum belfry_err note_rows(struct belfry_follow *follow, struct belfry_byt
         bool is_news;
         err = belfry_scan_kv(row, &kv);
         if (err == BELFRY_OK)
-            err = note(follow, OF_LISTING, kv.key, kv.mod_rev, false, &is_news);
+            err = key_note(follow, OF_LISTING, kv.key, kv.mod_rev, false, &is_news);
         if (err != BELFRY_OK)
             return err;
         if (is_news) {
@@ -241,24 +241,7 @@ static enum belfry_err note_rows(struct belfry_follow *follow, struct belfry_byt
     return err == BELFRY_ERR_AGAIN ? BELFRY_OK : err;
 }
 
-static size_t count_rows(struct belfry_bytes response)
-{
-    struct belfry_bytes row;
-    size_t at = 0, n = 0;
-    while (belfry_scan_field(response, BELFRY_RANGE_KVS, &at, &row) == BELFRY_OK)
-        n++;
-    return n;
-}
-
-static void adapt_limit(struct belfry_follow *follow, size_t bytes, size_t n_rows)
-{
-    if (n_rows == 0)
-        return;
-    size_t limit = follow->opts.page_bytes / (bytes / n_rows + 1);
-    follow->limit = limit < 1 ? 1 : limit > MAX_LIMIT ? MAX_LIMIT : (int64_t)limit;
-}
-
-static void check_synced(struct belfry_follow *follow);
+static void follow_check_synced(struct belfry_follow *follow);
 
 enum belfry_err belfry_follow_on_page(struct belfry_follow *follow, struct belfry_bytes response, const uint8_t **mask,
                                       size_t *n_kept)
@@ -267,15 +250,17 @@ enum belfry_err belfry_follow_on_page(struct belfry_follow *follow, struct belfr
     struct belfry_wire_header header;
     struct belfry_bytes last = {NULL, 0};
     uint64_t more;
-    size_t n_rows = 0;
+    size_t n_rows = 0, n_most = 0, at = 0;
     *n_kept = 0;
     enum belfry_err err = belfry_scan_response_header(response, &header);
     if (err == BELFRY_OK)
         err = belfry_scan_number(response, RANGE_MORE, &more);
     if (err == BELFRY_OK && header.revision <= 0)
         err = BELFRY_ERR_PROTOCOL;
+    for (struct belfry_bytes row; belfry_scan_field(response, BELFRY_RANGE_KVS, &at, &row) == BELFRY_OK;)
+        n_most++;
     if (err == BELFRY_OK)
-        err = mask_reset(follow, count_rows(response));
+        err = mask_reset(follow, n_most);
     if (err == BELFRY_OK)
         err = note_rows(follow, response, n_kept, &n_rows, &last);
     if (err == BELFRY_OK && more != 0)
@@ -289,10 +274,13 @@ enum belfry_err belfry_follow_on_page(struct belfry_follow *follow, struct belfr
         follow->start = follow->pin + 1;
     if (follow->pin > follow->newest)
         follow->newest = follow->pin;
-    adapt_limit(follow, response.len, n_rows);
+    if (n_rows > 0) { /* the next page: as many rows of this size as fit */
+        size_t limit = follow->opts.page_bytes / (response.len / n_rows + 1);
+        follow->limit = limit < 1 ? 1 : limit > MAX_LIMIT ? MAX_LIMIT : (int64_t)limit;
+    }
     if (more == 0)
-        move(follow, SYNCING);
-    check_synced(follow);
+        follow_move(follow, SYNCING);
+    follow_check_synced(follow);
     return BELFRY_OK;
 }
 
@@ -312,7 +300,7 @@ void belfry_follow_watching(struct belfry_follow *follow)
     BELFRY_OWNER_CHECK(follow);
     follow->watching = true;
     follow->passed = follow->start - 1;
-    check_synced(follow);
+    follow_check_synced(follow);
 }
 
 /* ---- changes ---- */
@@ -332,7 +320,7 @@ enum belfry_err belfry_follow_on_changes(struct belfry_follow *follow, const str
     belfry_inbox_walk(group, &walk);
     while ((err = belfry_inbox_walk_next(&walk, &event)) == BELFRY_OK) {
         bool is_news;
-        err = note(follow, OF_WATCH, event.kv.key, event.kv.mod_rev, event.is_delete, &is_news);
+        err = key_note(follow, OF_WATCH, event.kv.key, event.kv.mod_rev, event.is_delete, &is_news);
         if (err != BELFRY_OK)
             return err;
         if (!live && is_news)
@@ -352,7 +340,7 @@ void belfry_follow_on_progress(struct belfry_follow *follow, int64_t rev)
     BELFRY_OWNER_CHECK(follow);
     if (rev > follow->passed)
         follow->passed = rev;
-    check_synced(follow);
+    follow_check_synced(follow);
 }
 
 void belfry_follow_restart(struct belfry_follow *follow)
@@ -364,8 +352,8 @@ void belfry_follow_restart(struct belfry_follow *follow)
         follow->swept = k->next_swept;
         belfry_map_add(&follow->keys, belfry_hash(follow->hash, belfry_bytes_of(k->bytes, k->len)), &k->node);
     }
-    move(follow, LISTING);
-    begin(follow);
+    follow_move(follow, LISTING);
+    follow_begin(follow);
 }
 
 bool belfry_follow_wants_progress(const struct belfry_follow *follow)
@@ -376,7 +364,7 @@ bool belfry_follow_wants_progress(const struct belfry_follow *follow)
 /* ---- vanished keys ---- */
 
 /* Removes dead keys from the memory, and moves keys that this epoch has not shown to `swept`. */
-static void split(struct belfry_follow *follow)
+static void follow_split(struct belfry_follow *follow)
 {
     if (follow->n_dead == 0 && follow->epoch == 1)
         return; /* no key can vanish from a first listing */
@@ -399,12 +387,12 @@ static void split(struct belfry_follow *follow)
     follow->n_dead = 0;
 }
 
-static void check_synced(struct belfry_follow *follow)
+static void follow_check_synced(struct belfry_follow *follow)
 {
     if (follow->state != SYNCING || !follow->watching || follow->passed < follow->newest)
         return;
-    move(follow, SWEEPING);
-    split(follow);
+    follow_move(follow, SWEEPING);
+    follow_split(follow);
 }
 
 bool belfry_follow_sweeping(const struct belfry_follow *follow)
@@ -428,7 +416,7 @@ enum belfry_err belfry_follow_sweep(struct belfry_follow *follow, const struct b
     }
     *keys = follow->slice;
     if (*n == 0)
-        move(follow, LIVE);
+        follow_move(follow, LIVE);
     return BELFRY_OK;
 }
 

@@ -38,7 +38,7 @@ static void free_carrier(uv_handle_t *timer)
     free(carrier);
 }
 
-static void really_close(struct belfry_carrier *carrier)
+static void carrier_really_close(struct belfry_carrier *carrier)
 {
     belfry_transport_close(carrier->transport);
     carrier->depth++; /* the events of calls may say close once more */
@@ -64,7 +64,7 @@ void belfry_carrier_leave(struct belfry_carrier *carrier)
     if (carrier->depth == 1 && is_done(carrier))
         belfry_carrier_close(carrier);
     if (--carrier->depth == 0 && carrier->closing)
-        really_close(carrier);
+        carrier_really_close(carrier);
 }
 
 static bool is_over(const struct belfry_carrier *carrier)
@@ -72,7 +72,7 @@ static bool is_over(const struct belfry_carrier *carrier)
     return carrier->closing || carrier->lost;
 }
 
-static void lose(struct belfry_carrier *carrier, enum belfry_err err, const char *why)
+static void carrier_lose(struct belfry_carrier *carrier, enum belfry_err err, const char *why)
 {
     if (carrier->lost)
         return;
@@ -88,7 +88,7 @@ static void lose(struct belfry_carrier *carrier, enum belfry_err err, const char
 }
 
 /* Why the connection could not go on, for its owner. */
-static const char *describe(const struct belfry_carrier *carrier, enum belfry_err err)
+static const char *carrier_describe(const struct belfry_carrier *carrier, enum belfry_err err)
 {
     if (err == BELFRY_ERR_TIMEOUT)
         return "it does not answer pings";
@@ -97,27 +97,14 @@ static const char *describe(const struct belfry_carrier *carrier, enum belfry_er
     return err == BELFRY_ERR_PROTOCOL ? carrier->nonsense : belfry_strerror((int)err);
 }
 
-static void feed(struct belfry_carrier *carrier)
+static void carrier_feed(struct belfry_carrier *carrier)
 {
     if (carrier->events->feed != NULL && !is_over(carrier) && !carrier->retired)
         carrier->events->feed(carrier, carrier->user);
 }
 
-static void arm(struct belfry_carrier *carrier)
-{
-    uint64_t due = belfry_http_due(carrier->http);
-    if (due == BELFRY_NEVER) {
-        uv_timer_stop(&carrier->timer);
-    } else if (due != carrier->armed_ms || !uv_is_active((uv_handle_t *)&carrier->timer)) {
-        uint64_t now = belfry_clock_ms();
-        carrier->armed_ms = due;
-        uv_update_time(carrier->timer.loop);
-        uv_timer_start(&carrier->timer, on_timer, due > now ? due - now : 0, 0);
-    }
-}
-
 /* After anything that may have changed what the connection waits for. */
-static void rearm(struct belfry_carrier *carrier)
+static void carrier_rearm(struct belfry_carrier *carrier)
 {
     if (is_done(carrier))
         belfry_carrier_close(carrier);
@@ -130,31 +117,37 @@ static void rearm(struct belfry_carrier *carrier)
             return;
     }
     belfry_transport_hold(carrier->transport, !belfry_http_wants_read(carrier->http));
-    arm(carrier);
-}
 
-/* After a gap (the process was stopped, the machine slept) libuv runs timers before it reads sockets: what the peer
- * sent meanwhile must be seen before it is judged by the clock. What is due at once (0) is no judgement. */
-static bool read_first(struct belfry_carrier *carrier, uint64_t now)
-{
     uint64_t due = belfry_http_due(carrier->http);
-    bool gap = due > 0 && now > GAP_MS && now - GAP_MS > due;
-    carrier->late = gap && !carrier->late;
-    if (carrier->late)
-        uv_timer_start(&carrier->timer, on_timer, READ_FIRST_MS, 0);
-    return carrier->late;
+    if (due == BELFRY_NEVER) {
+        uv_timer_stop(&carrier->timer);
+    } else if (due != carrier->armed_ms || !uv_is_active((uv_handle_t *)&carrier->timer)) {
+        uint64_t now = belfry_clock_ms();
+        carrier->armed_ms = due;
+        uv_update_time(carrier->timer.loop);
+        uv_timer_start(&carrier->timer, on_timer, due > now ? due - now : 0, 0);
+    }
 }
 
 static void on_timer(uv_timer_t *timer)
 {
     struct belfry_carrier *carrier = timer->data;
     uint64_t now = belfry_clock_ms();
-    if (read_first(carrier, now))
+
+    /* After a gap (the process was stopped, the machine slept) libuv runs timers before it reads sockets: what the peer
+     * sent meanwhile must be seen before it is judged by the clock. What is due at once (0) is no judgement. */
+    uint64_t due = belfry_http_due(carrier->http);
+    bool gap = due > 0 && now > GAP_MS && now - GAP_MS > due;
+    carrier->late = gap && !carrier->late;
+    if (carrier->late) {
+        uv_timer_start(&carrier->timer, on_timer, READ_FIRST_MS, 0);
         return;
+    }
+
     belfry_carrier_enter(carrier);
     enum belfry_err err = belfry_http_tick(carrier->http, now);
     if (err != BELFRY_OK)
-        lose(carrier, err, describe(carrier, err));
+        carrier_lose(carrier, err, carrier_describe(carrier, err));
     else
         belfry_carrier_flush(carrier);
     belfry_carrier_leave(carrier);
@@ -179,7 +172,7 @@ static void on_bytes(struct belfry_transport *transport, struct belfry_bytes byt
     belfry_carrier_enter(carrier);
     enum belfry_err err = belfry_http_receive(carrier->http, bytes, belfry_clock_ms());
     if (err != BELFRY_OK)
-        lose(carrier, err, describe(carrier, err));
+        carrier_lose(carrier, err, carrier_describe(carrier, err));
     else
         belfry_carrier_flush(carrier);
     belfry_carrier_leave(carrier);
@@ -193,11 +186,11 @@ static struct belfry_bytes on_pull(struct belfry_transport *transport, void *use
     if (is_over(carrier))
         return bytes;
     belfry_carrier_enter(carrier);
-    feed(carrier);
+    carrier_feed(carrier);
     enum belfry_err err = belfry_http_pull(carrier->http, belfry_clock_ms(), &bytes);
     if (err != BELFRY_OK)
-        lose(carrier, err, describe(carrier, err));
-    rearm(carrier);
+        carrier_lose(carrier, err, carrier_describe(carrier, err));
+    carrier_rearm(carrier);
     if (is_over(carrier))
         bytes = (struct belfry_bytes){NULL, 0};
     belfry_carrier_leave(carrier);
@@ -207,7 +200,7 @@ static struct belfry_bytes on_pull(struct belfry_transport *transport, void *use
 static void on_lost(struct belfry_transport *transport, enum belfry_err err, const char *why, void *user)
 {
     (void)transport;
-    lose(user, err, why);
+    carrier_lose(user, err, why);
 }
 
 static const struct belfry_transport_events transport_events = {
@@ -246,7 +239,7 @@ void belfry_carrier_retire(struct belfry_carrier *carrier)
 {
     BELFRY_OWNER_CHECK(carrier);
     carrier->retired = true;
-    rearm(carrier);
+    carrier_rearm(carrier);
 }
 
 void belfry_carrier_close(struct belfry_carrier *carrier)
@@ -257,7 +250,7 @@ void belfry_carrier_close(struct belfry_carrier *carrier)
     carrier->closing = true;
     belfry_list_remove(&carrier->node);
     if (carrier->depth == 0)
-        really_close(carrier);
+        carrier_really_close(carrier);
 }
 
 void belfry_carrier_close_all(struct belfry_list *all, const char *why)
@@ -266,7 +259,7 @@ void belfry_carrier_close_all(struct belfry_list *all, const char *why)
         struct belfry_carrier *carrier = belfry_container(all->next, struct belfry_carrier, node);
         carrier->retired = true; /* the owner hears nothing of it */
         belfry_carrier_enter(carrier);
-        lose(carrier, BELFRY_ERR_UNAVAILABLE, why);
+        carrier_lose(carrier, BELFRY_ERR_UNAVAILABLE, why);
         belfry_carrier_close(carrier);
         belfry_carrier_leave(carrier);
     }
@@ -275,10 +268,10 @@ void belfry_carrier_close_all(struct belfry_list *all, const char *why)
 void belfry_carrier_flush(struct belfry_carrier *carrier)
 {
     BELFRY_OWNER_CHECK(carrier);
-    feed(carrier);
+    carrier_feed(carrier);
     if (!is_over(carrier) && belfry_http_wants_write(carrier->http))
         belfry_transport_kick(carrier->transport);
-    rearm(carrier);
+    carrier_rearm(carrier);
 }
 
 bool belfry_carrier_has_name(const struct belfry_carrier *carrier)

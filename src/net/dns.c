@@ -77,9 +77,9 @@ struct belfry_dns {
     BELFRY_OWNER;
 };
 
-static void process(struct belfry_dns *dns, ares_socket_t readable, ares_socket_t writable);
+static void dns_process(struct belfry_dns *dns, ares_socket_t readable, ares_socket_t writable);
 
-static void move(struct belfry_dns_query *query, enum query_state next)
+static void query_move(struct belfry_dns_query *query, enum query_state next)
 {
     struct belfry_dns *dns = query->dns;
     assert(next > query->state);
@@ -91,18 +91,12 @@ static void move(struct belfry_dns_query *query, enum query_state next)
         belfry_list_append(next == QUERY_READY ? &dns->ready : &dns->gone, &query->node);
 }
 
-static void answer_error(struct belfry_dns_query *query, enum belfry_err err, const char *reason)
+static void query_answer_error(struct belfry_dns_query *query, enum belfry_err err, const char *reason)
 {
     query->answer.n = 0;
     query->answer.err = err;
     snprintf(query->why, sizeof(query->why), "%s", reason);
-    move(query, QUERY_READY);
-}
-
-static void add_address(struct belfry_dns_answer *answer, const struct sockaddr *address, size_t len)
-{
-    if (answer->n < BELFRY_DNS_MAX && len <= sizeof(answer->addresses[0]))
-        memcpy(&answer->addresses[answer->n++], address, len);
+    query_move(query, QUERY_READY);
 }
 
 static void set_port(struct sockaddr_storage *address, uint16_t port)
@@ -113,17 +107,20 @@ static void set_port(struct sockaddr_storage *address, uint16_t port)
         ((struct sockaddr_in *)address)->sin_port = htons(port);
 }
 
-static void answer_info(struct belfry_dns_query *query, const struct ares_addrinfo *info)
+static void query_answer_info(struct belfry_dns_query *query, const struct ares_addrinfo *info)
 {
-    for (const struct ares_addrinfo_node *node = info->nodes; node != NULL; node = node->ai_next)
-        if (node->ai_family == AF_INET || node->ai_family == AF_INET6)
-            add_address(&query->answer, node->ai_addr, node->ai_addrlen);
-    for (size_t i = 0; i < query->answer.n; i++)
-        set_port(&query->answer.addresses[i], query->port);
-    if (query->answer.n == 0)
-        answer_error(query, BELFRY_ERR_RESOLVE, "the name has no address");
+    struct belfry_dns_answer *answer = &query->answer;
+    for (const struct ares_addrinfo_node *node = info->nodes; node != NULL; node = node->ai_next) {
+        bool is_ip = node->ai_family == AF_INET || node->ai_family == AF_INET6;
+        if (!is_ip || answer->n == BELFRY_DNS_MAX || node->ai_addrlen > sizeof(answer->addresses[0]))
+            continue;
+        memcpy(&answer->addresses[answer->n], node->ai_addr, node->ai_addrlen);
+        set_port(&answer->addresses[answer->n++], query->port);
+    }
+    if (answer->n == 0)
+        query_answer_error(query, BELFRY_ERR_RESOLVE, "the name has no address");
     else
-        move(query, QUERY_READY);
+        query_move(query, QUERY_READY);
 }
 
 static const char *reason_of(int status)
@@ -151,9 +148,9 @@ static void on_answer(void *arg, int status, int timeouts, struct ares_addrinfo 
         free(query);
     } else if (query->state == QUERY_ASKED) {
         if (status == ARES_SUCCESS)
-            answer_info(query, info);
+            query_answer_info(query, info);
         else
-            answer_error(query, status == ARES_ENOMEM ? BELFRY_ERR_NOMEM : BELFRY_ERR_RESOLVE, reason_of(status));
+            query_answer_error(query, status == ARES_ENOMEM ? BELFRY_ERR_NOMEM : BELFRY_ERR_RESOLVE, reason_of(status));
     }
     if (info != NULL)
         ares_freeaddrinfo(info);
@@ -198,10 +195,10 @@ static uint64_t next_due(struct belfry_dns *dns)
 
 static void on_timer(uv_timer_t *timer)
 {
-    process(timer->data, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
+    dns_process(timer->data, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
 }
 
-static void arm(struct belfry_dns *dns)
+static void dns_arm(struct belfry_dns *dns)
 {
     if (dns->closing)
         return;
@@ -213,21 +210,21 @@ static void arm(struct belfry_dns *dns)
         uv_timer_start(&dns->timer, on_timer, due_ms > now_ms ? due_ms - now_ms : 0, 0);
 }
 
-static void expire(struct belfry_dns *dns)
+static void dns_expire(struct belfry_dns *dns)
 {
     belfry_list_each_safe (node, &dns->asked) {
         struct belfry_dns_query *query = belfry_container(node, struct belfry_dns_query, node);
         if (dns->starved)
-            answer_error(query, BELFRY_ERR_NOMEM, belfry_strerror(BELFRY_ERR_NOMEM));
+            query_answer_error(query, BELFRY_ERR_NOMEM, belfry_strerror(BELFRY_ERR_NOMEM));
         else if (query->deadline_ms <= uv_now(dns->loop))
-            answer_error(query, BELFRY_ERR_RESOLVE, "no name server answered in 5 s");
+            query_answer_error(query, BELFRY_ERR_RESOLVE, "no name server answered in 5 s");
     }
     dns->starved = false;
 }
 
 /* The owner may do anything in its callback, even destroy dns: that empties the list, and dns itself stays until its
  * timer is closed on a later turn. What becomes ready meanwhile is left for the next turn. */
-static void deliver(struct belfry_dns *dns)
+static void dns_deliver(struct belfry_dns *dns)
 {
     struct belfry_list batch;
     belfry_list_init(&batch);
@@ -240,22 +237,22 @@ static void deliver(struct belfry_dns *dns)
         char why[sizeof(query->why)];
         memcpy(why, query->why, sizeof(why));
         answer.why = why;
-        move(query, QUERY_GONE);
+        query_move(query, QUERY_GONE);
         fn(&answer, user);
         if (dns->closing)
             break;
     }
     while (!belfry_list_empty(&batch))
-        move(belfry_container(batch.next, struct belfry_dns_query, node), QUERY_GONE);
+        query_move(belfry_container(batch.next, struct belfry_dns_query, node), QUERY_GONE);
 }
 
-static void process(struct belfry_dns *dns, ares_socket_t readable, ares_socket_t writable)
+static void dns_process(struct belfry_dns *dns, ares_socket_t readable, ares_socket_t writable)
 {
     if (dns->channel != NULL)
         ares_process_fd(dns->channel, readable, writable);
-    expire(dns);
-    deliver(dns);
-    arm(dns);
+    dns_expire(dns);
+    dns_deliver(dns);
+    dns_arm(dns);
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events)
@@ -264,7 +261,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     /* libuv reports EPOLLERR as a status and stops watching; c-ares learns what it is by reading. */
     bool readable = status < 0 || (events & UV_READABLE) != 0;
     bool writable = (events & UV_WRITABLE) != 0;
-    process(watch->dns, readable ? watch->fd : ARES_SOCKET_BAD, writable ? watch->fd : ARES_SOCKET_BAD);
+    dns_process(watch->dns, readable ? watch->fd : ARES_SOCKET_BAD, writable ? watch->fd : ARES_SOCKET_BAD);
 }
 
 static void on_watch_closed(uv_handle_t *handle)
@@ -353,22 +350,19 @@ static enum belfry_err open_channel(struct belfry_dns *dns)
     return status == ARES_ENOMEM ? BELFRY_ERR_NOMEM : BELFRY_ERR_RESOLVE;
 }
 
-static bool is_stale(struct belfry_dns *dns)
-{
-    if (uv_now(dns->loop) - dns->checked_ms < CHECK_EVERY)
-        return false;
-    dns->checked_ms = uv_now(dns->loop);
-    struct file_mark now[FILES_WATCHED] = {mark_of(dns->resolv_conf), mark_of(HOSTS)};
-    return !same_mark(&now[0], &dns->marks[0]) || !same_mark(&now[1], &dns->marks[1]);
-}
-
+/* A channel whose files have changed since is made anew, unless it is in use. */
 static enum belfry_err ensure_channel(struct belfry_dns *dns)
 {
     uv_update_time(dns->loop);
+    uint64_t now_ms = uv_now(dns->loop);
     bool busy = !belfry_list_empty(&dns->asked) || !belfry_list_empty(&dns->gone);
-    if (dns->channel != NULL && !busy && is_stale(dns)) {
-        ares_destroy(dns->channel);
-        dns->channel = NULL;
+    if (dns->channel != NULL && !busy && now_ms - dns->checked_ms >= CHECK_EVERY) {
+        dns->checked_ms = now_ms;
+        struct file_mark now[FILES_WATCHED] = {mark_of(dns->resolv_conf), mark_of(HOSTS)};
+        if (!same_mark(&now[0], &dns->marks[0]) || !same_mark(&now[1], &dns->marks[1])) {
+            ares_destroy(dns->channel);
+            dns->channel = NULL;
+        }
     }
     return dns->channel != NULL ? BELFRY_OK : open_channel(dns);
 }
@@ -418,7 +412,7 @@ static void on_timer_closed(uv_handle_t *handle)
 static void drop_all(struct belfry_list *list)
 {
     belfry_list_each_safe (node, list) {
-        move(belfry_container(node, struct belfry_dns_query, node), QUERY_GONE);
+        query_move(belfry_container(node, struct belfry_dns_query, node), QUERY_GONE);
     }
 }
 
@@ -434,13 +428,6 @@ void belfry_dns_destroy(struct belfry_dns *dns)
         ares_destroy(dns->channel); /* calls back for every query it holds, which frees them, and closes the sockets */
     assert(belfry_list_empty(&dns->gone) && belfry_list_empty(&dns->watches));
     uv_close((uv_handle_t *)&dns->timer, on_timer_closed);
-}
-
-static void ask(struct belfry_dns_query *query, const char *host)
-{
-    struct ares_addrinfo_hints hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-    query->held = true;
-    ares_getaddrinfo(query->dns->channel, host, NULL, &hints, on_answer, query);
 }
 
 enum belfry_err belfry_dns_resolve(struct belfry_dns *dns, const char *host, uint16_t port, belfry_dns_fn fn,
@@ -465,16 +452,18 @@ enum belfry_err belfry_dns_resolve(struct belfry_dns *dns, const char *host, uin
     if (is_numeric) {
         set_port(&numeric, port);
         query->answer.addresses[query->answer.n++] = numeric;
-        move(query, QUERY_READY);
+        query_move(query, QUERY_READY);
     } else {
-        ask(query, host);
+        struct ares_addrinfo_hints hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+        query->held = true;
+        ares_getaddrinfo(dns->channel, host, NULL, &hints, on_answer, query);
     }
-    arm(dns);
+    dns_arm(dns);
     *out = query;
     return BELFRY_OK;
 }
 
 void belfry_dns_cancel(struct belfry_dns_query *query)
 {
-    move(query, QUERY_GONE);
+    query_move(query, QUERY_GONE);
 }

@@ -32,54 +32,31 @@ static int digits(struct belfry_bytes text)
     return n;
 }
 
-static void note_code(struct belfry_grpc_reply *reply, struct belfry_bytes value)
-{
-    int code = digits(value);
-    reply->code_malformed = code < 0;
-    reply->code = code < 0 || code > BELFRY_GRPC_UNAUTHENTICATED ? BELFRY_GRPC_UNKNOWN : code;
-}
-
-static enum belfry_err note_message(struct belfry_grpc_reply *reply, struct belfry_bytes value)
-{
-    char *message = malloc(value.len + 1);
-    if (message == NULL)
-        return BELFRY_ERR_NOMEM;
-    belfry_percent_decode(value, message);
-    free(reply->message);
-    reply->message = message;
-    return BELFRY_OK;
-}
-
-static void note_type(struct belfry_grpc_reply *reply, struct belfry_bytes value)
-{
-    size_t n = value.len < sizeof(reply->type) - 1 ? value.len : sizeof(reply->type) - 1;
-    memcpy(reply->type, value.data, n);
-    reply->type[n] = '\0';
-}
-
-static void note_encoding(struct belfry_grpc_reply *reply, struct belfry_bytes value)
-{
-    if (belfry_bytes_equal(value, belfry_bytes_str("gzip")))
-        reply->encoding = BELFRY_GRPC_GZIP;
-    else if (belfry_bytes_equal(value, belfry_bytes_str("identity")))
-        reply->encoding = BELFRY_GRPC_IDENTITY;
-    else
-        reply->encoding = BELFRY_GRPC_OTHER_ENCODING;
-}
-
 enum belfry_err belfry_grpc_reply_field(struct belfry_grpc_reply *reply, struct belfry_bytes name,
                                         struct belfry_bytes value)
 {
-    if (belfry_bytes_equal(name, belfry_bytes_str(":status")))
+    if (belfry_bytes_equal(name, belfry_bytes_str(":status"))) {
         reply->http_status = digits(value);
-    else if (belfry_bytes_equal(name, belfry_bytes_str("content-type")))
-        note_type(reply, value);
-    else if (belfry_bytes_equal(name, belfry_bytes_str("grpc-encoding")))
-        note_encoding(reply, value);
-    else if (belfry_bytes_equal(name, belfry_bytes_str("grpc-status")))
-        note_code(reply, value);
-    else if (belfry_bytes_equal(name, belfry_bytes_str("grpc-message")))
-        return note_message(reply, value);
+    } else if (belfry_bytes_equal(name, belfry_bytes_str("content-type"))) {
+        size_t n = value.len < sizeof(reply->type) - 1 ? value.len : sizeof(reply->type) - 1;
+        memcpy(reply->type, value.data, n);
+        reply->type[n] = '\0';
+    } else if (belfry_bytes_equal(name, belfry_bytes_str("grpc-encoding"))) {
+        reply->encoding = belfry_bytes_equal(value, belfry_bytes_str("gzip"))       ? BELFRY_GRPC_GZIP
+                          : belfry_bytes_equal(value, belfry_bytes_str("identity")) ? BELFRY_GRPC_IDENTITY
+                                                                                    : BELFRY_GRPC_OTHER_ENCODING;
+    } else if (belfry_bytes_equal(name, belfry_bytes_str("grpc-status"))) {
+        int code = digits(value);
+        reply->code_malformed = code < 0;
+        reply->code = code < 0 || code > BELFRY_GRPC_UNAUTHENTICATED ? BELFRY_GRPC_UNKNOWN : code;
+    } else if (belfry_bytes_equal(name, belfry_bytes_str("grpc-message"))) {
+        char *message = malloc(value.len + 1);
+        if (message == NULL)
+            return BELFRY_ERR_NOMEM;
+        belfry_percent_decode(value, message);
+        free(reply->message);
+        reply->message = message;
+    }
     return BELFRY_OK;
 }
 

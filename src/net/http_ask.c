@@ -47,26 +47,11 @@ static bool is_text(struct belfry_bytes value)
     return value.len == 0 || nghttp2_check_header_value((const uint8_t *)value.data, value.len) != 0;
 }
 
-static bool is_target(struct belfry_bytes target)
-{
-    return target.len > 0 && target.data[0] == '/' && is_text(target) && memchr(target.data, ' ', target.len) == NULL &&
-           memchr(target.data, '\t', target.len) == NULL;
-}
-
 /* What the text of a head is like. */
 struct measure {
     size_t bytes; /* to copy */
     bool upper;   /* a name has to be put into lower case */
 };
-
-/* nghttp2's check of names in lower case, which most are, is the faster one; it also allows those of pseudo-fields. */
-static bool measure_name(struct belfry_bytes name, struct measure *measure)
-{
-    if (name.len > 0 && name.data[0] != ':' && nghttp2_check_header_name((const uint8_t *)name.data, name.len) != 0)
-        return true;
-    measure->upper = true;
-    return belfry_http_is_token(name);
-}
 
 /* Adds up the text of a list; false: something in it is not allowed. */
 static bool measure_list(const struct belfry_http_field *fields, size_t n, struct measure *measure)
@@ -74,9 +59,15 @@ static bool measure_list(const struct belfry_http_field *fields, size_t n, struc
     if (n > BELFRY_HTTP_ASK_BYTES / FIELD_OVERHEAD)
         return false;
     for (size_t i = 0; i < n && measure->bytes <= BELFRY_HTTP_ASK_BYTES; i++) {
-        if (!measure_name(fields[i].name, measure) || !is_text(fields[i].value))
+        /* nghttp2's check of names in lower case, which most are, is the faster one; it also allows those of
+         * pseudo-fields. */
+        struct belfry_bytes name = fields[i].name;
+        bool lower =
+            name.len > 0 && name.data[0] != ':' && nghttp2_check_header_name((const uint8_t *)name.data, name.len) != 0;
+        measure->upper = measure->upper || !lower;
+        if ((!lower && !belfry_http_is_token(name)) || !is_text(fields[i].value))
             return false;
-        measure->bytes += fields[i].name.len + fields[i].value.len;
+        measure->bytes += name.len + fields[i].value.len;
     }
     return true;
 }
@@ -84,8 +75,11 @@ static bool measure_list(const struct belfry_http_field *fields, size_t n, struc
 static enum belfry_err measure_head(const struct belfry_http_ask_opts *opts, struct measure *out)
 {
     struct measure measure = {.bytes = opts->method.len + opts->target.len};
-    if (!belfry_http_is_token(opts->method) || !is_target(opts->target) ||
-        !measure_list(opts->fields, opts->n_fields, &measure) || !measure_list(opts->more, opts->n_more, &measure))
+    struct belfry_bytes target = opts->target;
+    bool is_target = target.len > 0 && target.data[0] == '/' && is_text(target) &&
+                     memchr(target.data, ' ', target.len) == NULL && memchr(target.data, '\t', target.len) == NULL;
+    if (!belfry_http_is_token(opts->method) || !is_target || !measure_list(opts->fields, opts->n_fields, &measure) ||
+        !measure_list(opts->more, opts->n_more, &measure))
         return BELFRY_ERR_INVALID;
     if (measure.bytes + (opts->n_fields + opts->n_more + N_FIXED + 1) * FIELD_OVERHEAD > BELFRY_HTTP_ASK_BYTES)
         return BELFRY_ERR_INVALID;
@@ -93,38 +87,27 @@ static enum belfry_err measure_head(const struct belfry_http_ask_opts *opts, str
     return BELFRY_OK;
 }
 
-/* The block was measured before: `text` is where the next copy goes. */
-static struct belfry_bytes copy_name(char **text, struct belfry_bytes from, bool upper)
-{
-    char *to = *text;
-    struct belfry_bytes name = belfry_pack(text, from);
-    for (size_t i = 0; upper && i < name.len; i++) {
-        if (to[i] >= 'A' && to[i] <= 'Z')
-            to[i] = (char)(to[i] - 'A' + 'a');
-    }
-    return name;
-}
-
 /* Credentials stay out of the compression state (RFC 7541, 7.1.3). A grpc-timeout has another value every time, and
  * would only push useful fields out of it. */
-static uint8_t flags_of(struct belfry_bytes name)
-{
-    bool unindexed = belfry_http_is_secret(name) || belfry_bytes_equal(name, belfry_bytes_str("grpc-timeout"));
-    return unindexed ? NGHTTP2_NV_FLAG_NO_INDEX : NGHTTP2_NV_FLAG_NONE;
-}
-
-/* nghttp2's field pointers are not const although it only reads them. */
 static nghttp2_nv nv_of(struct belfry_bytes name, struct belfry_bytes value)
 {
+    bool unindexed = belfry_http_is_secret(name) || belfry_bytes_equal(name, belfry_bytes_str("grpc-timeout"));
+    /* nghttp2's field pointers are not const although it only reads them. */
     return (nghttp2_nv){(uint8_t *)(uintptr_t)name.data, (uint8_t *)(uintptr_t)value.data, name.len, value.len,
-                        flags_of(name)};
+                        unindexed ? NGHTTP2_NV_FLAG_NO_INDEX : NGHTTP2_NV_FLAG_NONE};
 }
 
+/* The block was measured before: `text` is where the next copy goes. */
 static void copy_list(struct belfry_http_ask *ask, char **text, const struct belfry_http_field *fields, size_t n,
                       bool upper)
 {
     for (size_t i = 0; i < n; i++) {
-        struct belfry_bytes name = copy_name(text, fields[i].name, upper);
+        char *to = *text;
+        struct belfry_bytes name = belfry_pack(text, fields[i].name);
+        for (size_t k = 0; upper && k < name.len; k++) {
+            if (to[k] >= 'A' && to[k] <= 'Z')
+                to[k] = (char)(to[k] - 'A' + 'a');
+        }
         ask->nv[ask->n++] = nv_of(name, belfry_pack(text, fields[i].value));
         ask->has_user = ask->has_user || belfry_http_is_secret(name);
     }
@@ -185,7 +168,7 @@ const nghttp2_nv *belfry_http_ask_fields(struct belfry_http_ask *ask, const stru
     return ask->nv;
 }
 
-static uint8_t *put(uint8_t *to, const void *from, size_t len)
+static uint8_t *put_bytes(uint8_t *to, const void *from, size_t len)
 {
     if (len > 0)
         memcpy(to, from, len);
@@ -194,7 +177,7 @@ static uint8_t *put(uint8_t *to, const void *from, size_t len)
 
 static uint8_t *put_text(uint8_t *to, const char *text)
 {
-    return put(to, text, strlen(text));
+    return put_bytes(to, text, strlen(text));
 }
 
 enum belfry_err belfry_http_ask_write(const nghttp2_nv *fields, size_t n, struct belfry_buf *out)
@@ -206,16 +189,16 @@ enum belfry_err belfry_http_ask_write(const nghttp2_nv *fields, size_t n, struct
     enum belfry_err err = belfry_buf_reserve(out, most, &start);
     if (err != BELFRY_OK)
         return err;
-    uint8_t *at = put(start, fields[METHOD].value, fields[METHOD].valuelen);
+    uint8_t *at = put_bytes(start, fields[METHOD].value, fields[METHOD].valuelen);
     at = put_text(at, " ");
-    at = put(at, fields[PATH].value, fields[PATH].valuelen);
+    at = put_bytes(at, fields[PATH].value, fields[PATH].valuelen);
     at = put_text(at, " HTTP/1.1\r\nhost: ");
-    at = put(at, fields[AUTHORITY].value, fields[AUTHORITY].valuelen);
+    at = put_bytes(at, fields[AUTHORITY].value, fields[AUTHORITY].valuelen);
     for (size_t i = N_FIXED; i < n; i++) {
         at = put_text(at, "\r\n");
-        at = put(at, fields[i].name, fields[i].namelen);
+        at = put_bytes(at, fields[i].name, fields[i].namelen);
         at = put_text(at, ": ");
-        at = put(at, fields[i].value, fields[i].valuelen);
+        at = put_bytes(at, fields[i].value, fields[i].valuelen);
     }
     at = put_text(at, "\r\n\r\n");
     belfry_buf_grown(out, (size_t)(at - start));

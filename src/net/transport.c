@@ -71,11 +71,11 @@ struct belfry_transport {
     BELFRY_OWNER;
 };
 
-static void dial(struct belfry_transport *t);
+static void transport_dial(struct belfry_transport *t);
 static void on_poll(uv_poll_t *poll, int status, int events);
 static void on_idle(uv_idle_t *idle);
 
-static void enter(struct belfry_transport *t, enum transport_state next)
+static void transport_enter(struct belfry_transport *t, enum transport_state next)
 {
     /* Forward only, but for the next address after a handshake that failed. */
     assert(next > t->state || (t->state == TRANSPORT_HANDSHAKE && next == TRANSPORT_CONNECTING));
@@ -150,23 +150,18 @@ static void on_poll_closed(uv_handle_t *handle)
     enum transport_state state = t->state;
     on_handle_closed(handle);
     if (state == TRANSPORT_CONNECTING) /* the timer and the idle handle are still open, so t is there */
-        dial(t);
-}
-
-/* One send of what TLS still has for the peer (an alert, a goodbye): it arrives or it does not. */
-static void send_last_words(struct belfry_transport *t)
-{
-    if (t->state == TRANSPORT_UP && belfry_tls_conn_output(t->conn).len == 0 && t->pulled.len == 0)
-        belfry_tls_conn_end(t->conn);
-    struct belfry_bytes output = belfry_tls_conn_output(t->conn);
-    if (output.len > 0)
-        (void)send(t->fd, output.data, output.len, MSG_NOSIGNAL);
+        transport_dial(t);
 }
 
 static void drop_socket(struct belfry_transport *t)
 {
-    if (t->conn != NULL && t->fd >= 0)
-        send_last_words(t);
+    if (t->conn != NULL && t->fd >= 0) { /* what TLS still has for the peer (an alert, a goodbye) is sent once */
+        if (t->state == TRANSPORT_UP && belfry_tls_conn_output(t->conn).len == 0 && t->pulled.len == 0)
+            belfry_tls_conn_end(t->conn);
+        struct belfry_bytes output = belfry_tls_conn_output(t->conn);
+        if (output.len > 0)
+            (void)send(t->fd, output.data, output.len, MSG_NOSIGNAL);
+    }
     belfry_tls_conn_destroy(t->conn);
     t->conn = NULL;
     if (t->poll_open)
@@ -192,32 +187,32 @@ static void drop_everything(struct belfry_transport *t)
 }
 
 /* `why` may point into what is dropped, so it is copied first. */
-static void lose(struct belfry_transport *t, enum belfry_err err, const char *why)
+static void transport_lose(struct belfry_transport *t, enum belfry_err err, const char *why)
 {
     snprintf(t->why, sizeof(t->why), "%s", why);
     drop_everything(t);
-    enter(t, TRANSPORT_LOST);
+    transport_enter(t, TRANSPORT_LOST);
     t->events->lost(t, err, t->why, t->user);
 }
 
 static void lose_errno(struct belfry_transport *t, int code)
 {
     char words[128];
-    lose(t, errno_class(code), errno_words(code, words, sizeof(words)));
+    transport_lose(t, errno_class(code), errno_words(code, words, sizeof(words)));
 }
 
 /* A failure before UP: the next address, once the handle of this one is closed, or the end. */
 static void fail_address(struct belfry_transport *t, enum belfry_err err, const char *why)
 {
     if (t->next_address == t->n_addresses) {
-        lose(t, err, why);
+        transport_lose(t, err, why);
         return;
     }
     assert(t->poll_open);
-    uv_timer_stop(&t->timer); /* it is this address's; dial() sets it for the next */
+    uv_timer_stop(&t->timer); /* it is this address's; transport_dial() sets it for the next */
     drop_socket(t);
     if (t->state != TRANSPORT_CONNECTING)
-        enter(t, TRANSPORT_CONNECTING);
+        transport_enter(t, TRANSPORT_CONNECTING);
 }
 
 static void fail_errno(struct belfry_transport *t, int code)
@@ -231,13 +226,13 @@ static void lose_tls(struct belfry_transport *t, enum belfry_err err)
 {
     switch (err) {
     case BELFRY_ERR_UNAVAILABLE:
-        lose(t, err, "the peer closed the connection");
+        transport_lose(t, err, "the peer closed the connection");
         break;
     case BELFRY_ERR_TLS:
-        lose(t, err, belfry_tls_conn_why(t->conn));
+        transport_lose(t, err, belfry_tls_conn_why(t->conn));
         break;
     default:
-        lose(t, err, belfry_strerror((int)err));
+        transport_lose(t, err, belfry_strerror((int)err));
     }
 }
 
@@ -250,12 +245,12 @@ static void on_timer(uv_timer_t *timer)
                                                          : "no answer";
     snprintf(why, sizeof(why), "%s within %u ms", what, (unsigned)t->dial_timeout_ms);
     if (t->state == TRANSPORT_RESOLVING)
-        lose(t, BELFRY_ERR_TIMEOUT, why);
+        transport_lose(t, BELFRY_ERR_TIMEOUT, why);
     else
         fail_address(t, BELFRY_ERR_TIMEOUT, why);
 }
 
-static void watch(struct belfry_transport *t, int events)
+static void transport_watch(struct belfry_transport *t, int events)
 {
     if (t->watched == events)
         return;
@@ -271,10 +266,10 @@ static bool is_held(const struct belfry_transport *t)
 }
 
 /* After whatever happened in a turn: watch for what is of interest now. */
-static void rewatch(struct belfry_transport *t)
+static void transport_rewatch(struct belfry_transport *t)
 {
     if (t->state == TRANSPORT_HANDSHAKE || t->state == TRANSPORT_UP)
-        watch(t, (is_held(t) ? 0 : UV_READABLE) | (t->blocked ? UV_WRITABLE : 0));
+        transport_watch(t, (is_held(t) ? 0 : UV_READABLE) | (t->blocked ? UV_WRITABLE : 0));
 }
 
 /* Sends from the front of `bytes`; returns how many went, less than all when the socket is full. -1: errno tells. */
@@ -305,7 +300,7 @@ static bool send_encrypted(struct belfry_transport *t, size_t *sent)
 }
 
 /* What is pulled: false when the owner has nothing, or closed us when it was asked. */
-static bool pull(struct belfry_transport *t)
+static bool transport_pull(struct belfry_transport *t)
 {
     if (t->pulled.len > 0)
         return true;
@@ -316,7 +311,7 @@ static bool pull(struct belfry_transport *t)
     return bytes.len > 0;
 }
 
-static void took(struct belfry_transport *t, size_t n)
+static void transport_took(struct belfry_transport *t, size_t n)
 {
     t->pulled.data += n;
     t->pulled.len -= n;
@@ -325,12 +320,12 @@ static void took(struct belfry_transport *t, size_t n)
 /* Encrypts until there is enough for one send(). */
 static enum belfry_err encrypt_some(struct belfry_transport *t)
 {
-    while (belfry_tls_conn_output(t->conn).len < ENCRYPTED_ENOUGH && pull(t)) {
+    while (belfry_tls_conn_output(t->conn).len < ENCRYPTED_ENOUGH && transport_pull(t)) {
         size_t n;
         enum belfry_err err = belfry_tls_conn_write(t->conn, t->pulled, &n);
         if (err != BELFRY_OK)
             return err;
-        took(t, n);
+        transport_took(t, n);
     }
     return BELFRY_OK;
 }
@@ -359,11 +354,11 @@ static enum flushed flush_tls(struct belfry_transport *t)
 
 static enum flushed flush_plain(struct belfry_transport *t)
 {
-    for (size_t sent = 0; !t->blocked && pull(t);) {
+    for (size_t sent = 0; !t->blocked && transport_pull(t);) {
         ssize_t n = send_some(t, t->pulled);
         if (n < 0)
             return FLUSH_ERRNO;
-        took(t, (size_t)n);
+        transport_took(t, (size_t)n);
         sent += (size_t)n;
         if (sent >= WRITE_PER_TURN)
             t->blocked = true; /* not really, but the poll will bring us back */
@@ -371,17 +366,17 @@ static enum flushed flush_plain(struct belfry_transport *t)
     return t->state == TRANSPORT_UP ? FLUSHED : FLUSH_OVER;
 }
 
-static void receive(struct belfry_transport *t);
+static void transport_receive(struct belfry_transport *t);
 
 /* When the peer is gone, what it said before it went is worth more than our errno: read that first. */
 static void lose_broken(struct belfry_transport *t)
 {
-    receive(t);
+    transport_receive(t);
     if (t->state == TRANSPORT_UP && !t->held)
         lose_errno(t, t->broken);
 }
 
-static void flush(struct belfry_transport *t)
+static void transport_flush(struct belfry_transport *t)
 {
     t->kicked = false;
     if (t->state != TRANSPORT_UP || t->broken != 0)
@@ -396,7 +391,7 @@ static void flush(struct belfry_transport *t)
 static void become_up(struct belfry_transport *t)
 {
     uv_timer_stop(&t->timer);
-    enter(t, TRANSPORT_UP);
+    transport_enter(t, TRANSPORT_UP);
     t->kicked = true; /* the owner is asked once without a kick */
     t->events->up(t, t->user);
 }
@@ -415,7 +410,7 @@ static void step_handshake(struct belfry_transport *t)
         become_up(t);
 }
 
-static void deliver(struct belfry_transport *t, const void *data, size_t len)
+static void transport_deliver(struct belfry_transport *t, const void *data, size_t len)
 {
     t->events->bytes(t, belfry_bytes_of(data, len), t->user);
 }
@@ -432,7 +427,7 @@ static void deliver_encrypted(struct belfry_transport *t, const void *data, size
         if (err == BELFRY_ERR_AGAIN)
             return;
         if (err == BELFRY_OK)
-            deliver(t, plain, n);
+            transport_deliver(t, plain, n);
         else
             lose_tls(t, err);
     }
@@ -443,41 +438,32 @@ static bool is_open(const struct belfry_transport *t)
     return t->state == TRANSPORT_HANDSHAKE || t->state == TRANSPORT_UP;
 }
 
-static void end_of_stream(struct belfry_transport *t)
-{
-    if (t->state == TRANSPORT_UP)
-        lose(t, BELFRY_ERR_UNAVAILABLE, "the peer closed the connection");
-    else
-        fail_address(t, BELFRY_ERR_UNAVAILABLE, "the peer closed the connection during the TLS handshake");
-}
-
-static void receive_failed(struct belfry_transport *t, int code)
-{
-    if (code == EAGAIN || code == EWOULDBLOCK || code == EINTR)
-        return;
-    if (t->state == TRANSPORT_UP)
-        lose_errno(t, code);
-    else
-        fail_errno(t, code);
-}
-
-static void receive(struct belfry_transport *t)
+static void transport_receive(struct belfry_transport *t)
 {
     char buf[READ_BYTES];
     for (int reads = 0; reads < READS_PER_TURN && is_open(t) && !is_held(t); reads++) {
         ssize_t n = recv(t->fd, buf, sizeof(buf), 0);
-        if (n == 0) {
-            end_of_stream(t);
+        if (n == 0) { /* the peer sends no more */
+            if (t->state == TRANSPORT_UP)
+                transport_lose(t, BELFRY_ERR_UNAVAILABLE, "the peer closed the connection");
+            else
+                fail_address(t, BELFRY_ERR_UNAVAILABLE, "the peer closed the connection during the TLS handshake");
             return;
         }
         if (n < 0) {
-            receive_failed(t, errno);
+            int code = errno;
+            if (code == EAGAIN || code == EWOULDBLOCK || code == EINTR)
+                return;
+            if (t->state == TRANSPORT_UP)
+                lose_errno(t, code);
+            else
+                fail_errno(t, code);
             return;
         }
         if (t->conn != NULL)
             deliver_encrypted(t, buf, (size_t)n);
         else
-            deliver(t, buf, (size_t)n);
+            transport_deliver(t, buf, (size_t)n);
         if ((size_t)n < sizeof(buf))
             return; /* most likely all there was; if not, the poll says so */
     }
@@ -488,23 +474,20 @@ static void start_handshake(struct belfry_transport *t)
     const char *host = t->endpoint.is_unix ? "localhost" : t->endpoint.host;
     enum belfry_err err = belfry_tls_conn_create(t->tls, host, &t->conn);
     if (err != BELFRY_OK) {
-        lose(t, err, err == BELFRY_ERR_TLS ? "the server name cannot be verified" : belfry_strerror((int)err));
+        transport_lose(t, err,
+                       err == BELFRY_ERR_TLS ? "the server name cannot be verified" : belfry_strerror((int)err));
         return;
     }
-    enter(t, TRANSPORT_HANDSHAKE);
+    transport_enter(t, TRANSPORT_HANDSHAKE);
     step_handshake(t);
 }
 
-static int socket_error(int fd)
+static void transport_connected(struct belfry_transport *t)
 {
     int code = 0;
     socklen_t len = sizeof(code);
-    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &len) == 0 ? code : errno;
-}
-
-static void connected(struct belfry_transport *t)
-{
-    int code = socket_error(t->fd);
+    if (getsockopt(t->fd, SOL_SOCKET, SO_ERROR, &code, &len) != 0)
+        code = errno;
     if (code != 0)
         fail_errno(t, code);
     else if (t->endpoint.tls)
@@ -525,22 +508,12 @@ static void leave_turn(struct belfry_transport *t)
 {
     bool answers = t->state == TRANSPORT_UP && t->conn != NULL && belfry_tls_conn_output(t->conn).len > 0;
     if ((t->kicked || answers) && !t->blocked) /* reading may have made TLS answer */
-        flush(t);
-    rewatch(t);
+        transport_flush(t);
+    transport_rewatch(t);
     t->in_turn = false;
     if (t->kicked && t->state == TRANSPORT_UP && !t->blocked)
         belfry_transport_kick(t); /* kicked by the last pull, which gave nothing: ask again on the next turn */
     resume_broken(t);
-}
-
-static void on_writable(struct belfry_transport *t)
-{
-    size_t sent = 0;
-    t->blocked = false;
-    if (t->state == TRANSPORT_UP)
-        flush(t);
-    else if (t->state == TRANSPORT_HANDSHAKE && !send_encrypted(t, &sent))
-        fail_errno(t, errno);
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events)
@@ -550,12 +523,18 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     if (status < 0)
         t->watched = 0; /* libuv saw EPOLLERR and stopped watching; the calls below find out what it is */
     if (t->state == TRANSPORT_CONNECTING) {
-        connected(t);
+        transport_connected(t);
     } else {
         if (status < 0 || (events & UV_READABLE) != 0)
-            receive(t);
-        if (is_open(t) && (status < 0 || (events & UV_WRITABLE) != 0))
-            on_writable(t);
+            transport_receive(t);
+        if (is_open(t) && (status < 0 || (events & UV_WRITABLE) != 0)) {
+            size_t sent = 0;
+            t->blocked = false;
+            if (t->state == TRANSPORT_UP)
+                transport_flush(t);
+            else if (!send_encrypted(t, &sent))
+                fail_errno(t, errno);
+        }
     }
     leave_turn(t);
 }
@@ -566,10 +545,10 @@ static void on_idle(uv_idle_t *idle)
     uv_idle_stop(idle);
     t->in_turn = true;
     if (t->open_err != BELFRY_OK)
-        lose(t, t->open_err, belfry_strerror((int)t->open_err));
+        transport_lose(t, t->open_err, belfry_strerror((int)t->open_err));
     else if (t->state == TRANSPORT_RESOLVING) {
-        enter(t, TRANSPORT_CONNECTING);
-        dial(t);
+        transport_enter(t, TRANSPORT_CONNECTING);
+        transport_dial(t);
     } else if (t->state == TRANSPORT_UP && t->broken != 0) {
         lose_broken(t);
     }
@@ -618,21 +597,16 @@ static int start_connect(const struct sockaddr_storage *address)
     return -1;
 }
 
-/* Gives the next address its part of the time left. */
-static void start_share(struct belfry_transport *t)
-{
-    uv_update_time(t->loop);
-    uint64_t now_ms = uv_now(t->loop), left_ms = t->deadline_ms > now_ms ? t->deadline_ms - now_ms : 0;
-    uv_timer_start(&t->timer, on_timer, left_ms / (t->n_addresses - t->next_address), 0);
-}
-
 /* Tries the addresses that are left until a connection is under way. */
-static void dial(struct belfry_transport *t)
+static void transport_dial(struct belfry_transport *t)
 {
     assert(t->state == TRANSPORT_CONNECTING && !t->poll_open && t->fd < 0);
     int code = 0;
     while (t->next_address < t->n_addresses && t->fd < 0) {
-        start_share(t);
+        /* The address has its part of the time left. */
+        uv_update_time(t->loop);
+        uint64_t now_ms = uv_now(t->loop), left_ms = t->deadline_ms > now_ms ? t->deadline_ms - now_ms : 0;
+        uv_timer_start(&t->timer, on_timer, left_ms / (t->n_addresses - t->next_address), 0);
         t->fd = start_connect(&t->addresses[t->next_address++]);
         code = errno;
     }
@@ -648,7 +622,7 @@ static void dial(struct belfry_transport *t)
     t->poll.data = t;
     t->poll_open = true;
     t->n_handles++;
-    watch(t, UV_WRITABLE);
+    transport_watch(t, UV_WRITABLE);
 }
 
 static void on_resolved(const struct belfry_dns_answer *answer, void *user)
@@ -658,43 +632,13 @@ static void on_resolved(const struct belfry_dns_answer *answer, void *user)
     if (answer->err != BELFRY_OK) {
         char why[400];
         snprintf(why, sizeof(why), "%s: %s", t->endpoint.host, answer->why);
-        lose(t, answer->err, why);
+        transport_lose(t, answer->err, why);
         return;
     }
     memcpy(t->addresses, answer->addresses, answer->n * sizeof(answer->addresses[0]));
     t->n_addresses = answer->n;
-    enter(t, TRANSPORT_CONNECTING);
-    dial(t);
-}
-
-static void use_unix_path(struct belfry_transport *t)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    snprintf(address.sun_path, sizeof(address.sun_path), "%.*s", (int)sizeof(address.sun_path) - 1, t->endpoint.host);
-    memcpy(&t->addresses[0], &address, sizeof(address));
-    t->n_addresses = 1;
-}
-
-static void start(struct belfry_transport *t, struct belfry_dns *dns)
-{
-    uv_update_time(t->loop); /* we are called outside a turn, too, when libuv's clock stands still */
-    t->deadline_ms = uv_now(t->loop) + t->dial_timeout_ms;
-    uv_timer_start(&t->timer, on_timer, t->dial_timeout_ms, 0);
-    if (t->endpoint.is_unix)
-        use_unix_path(t);
-    else
-        t->open_err = belfry_dns_resolve(dns, t->endpoint.host, t->endpoint.port, on_resolved, t, &t->query);
-    if (t->query == NULL)
-        uv_idle_start(&t->idle, on_idle);
-}
-
-/* Certificates may have been rotated. If they cannot be used, those that were read last serve on, and whoever owns the
- * context can ask it why. */
-static void refresh_tls(struct belfry_transport *t)
-{
-    char ignored[1];
-    if (t->endpoint.tls)
-        belfry_ignore(belfry_tls_refresh(t->tls, ignored, sizeof(ignored)));
+    transport_enter(t, TRANSPORT_CONNECTING);
+    transport_dial(t);
 }
 
 enum belfry_err belfry_transport_open(const struct belfry_transport_opts *opts,
@@ -713,12 +657,30 @@ enum belfry_err belfry_transport_open(const struct belfry_transport_opts *opts,
     t->user = user;
     t->dial_timeout_ms = opts->dial_timeout_ms;
     t->fd = -1;
-    refresh_tls(t);
     uv_timer_init(t->loop, &t->timer);
     uv_idle_init(t->loop, &t->idle);
     t->timer.data = t->idle.data = t;
     t->n_handles = 2;
-    start(t, opts->dns);
+
+    /* Certificates may have been rotated. If they cannot be used, those that were read last serve on, and whoever owns
+     * the context can ask it why. */
+    char ignored[1];
+    if (t->endpoint.tls)
+        belfry_ignore(belfry_tls_refresh(t->tls, ignored, sizeof(ignored)));
+
+    uv_update_time(t->loop); /* we are called outside a turn, too, when libuv's clock stands still */
+    t->deadline_ms = uv_now(t->loop) + t->dial_timeout_ms;
+    uv_timer_start(&t->timer, on_timer, t->dial_timeout_ms, 0);
+    if (t->endpoint.is_unix) {
+        struct sockaddr_un path = {.sun_family = AF_UNIX};
+        snprintf(path.sun_path, sizeof(path.sun_path), "%.*s", (int)sizeof(path.sun_path) - 1, t->endpoint.host);
+        memcpy(&t->addresses[0], &path, sizeof(path));
+        t->n_addresses = 1;
+    } else {
+        t->open_err = belfry_dns_resolve(opts->dns, t->endpoint.host, t->endpoint.port, on_resolved, t, &t->query);
+    }
+    if (t->query == NULL)
+        uv_idle_start(&t->idle, on_idle);
     BELFRY_OWNER_INIT(t);
     *out = t;
     return BELFRY_OK;
@@ -755,7 +717,7 @@ void belfry_transport_hold(struct belfry_transport *t, bool hold)
     t->held = hold;
     if (t->in_turn)
         return; /* the end of the turn looks at it */
-    rewatch(t);
+    transport_rewatch(t);
     resume_broken(t);
 }
 
@@ -765,7 +727,7 @@ void belfry_transport_close(struct belfry_transport *t)
         return;
     BELFRY_OWNER_CHECK(t);
     drop_everything(t);
-    enter(t, TRANSPORT_CLOSED);
+    transport_enter(t, TRANSPORT_CLOSED);
     uv_close((uv_handle_t *)&t->timer, on_handle_closed);
     uv_close((uv_handle_t *)&t->idle, on_handle_closed);
 }
