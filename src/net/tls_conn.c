@@ -101,19 +101,14 @@ static bool attach_bio(struct belfry_tls_conn *conn)
     return true;
 }
 
-static bool is_address(const char *host)
-{
-    struct in6_addr ignored;
-    return inet_pton(AF_INET, host, &ignored) == 1 || inet_pton(AF_INET6, host, &ignored) == 1;
-}
-
 /* Certificates and SNI know neither the zone of an address nor the dot that ends an absolute name. */
 static bool set_peer(SSL *ssl, const char *host)
 {
     char name[256];
     snprintf(name, sizeof(name), "%s", host);
     name[strcspn(name, "%")] = '\0';
-    if (is_address(name))
+    struct in6_addr ignored;
+    if (inet_pton(AF_INET, name, &ignored) == 1 || inet_pton(AF_INET6, name, &ignored) == 1)
         return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) == 1;
     size_t len = strlen(name);
     if (len > 1 && name[len - 1] == '.')
@@ -247,19 +242,6 @@ static enum belfry_err fail_verify(struct belfry_tls_conn *conn, long result)
     return BELFRY_ERR_TLS;
 }
 
-/* It is the last error: what made it fail, such as a wrong signature, may be in the queue before it. */
-static bool is_verify_failure(void)
-{
-    unsigned long last = ERR_peek_last_error();
-    return ERR_GET_LIB(last) == ERR_LIB_SSL && ERR_GET_REASON(last) == SSL_R_CERTIFICATE_VERIFY_FAILED;
-}
-
-static bool is_alert_about_our_certificate(int reason)
-{
-    return reason == SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED || reason == SSL_R_SSLV3_ALERT_BAD_CERTIFICATE ||
-           reason == SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN || reason == SSL_R_TLSV1_ALERT_UNKNOWN_CA;
-}
-
 static enum belfry_err fail_alpn(struct belfry_tls_conn *conn)
 {
     return fail_tls(conn, conn->http1 ? "the server speaks neither HTTP/2 nor HTTP/1.1 (ALPN h2, http/1.1)"
@@ -275,7 +257,7 @@ static void clear_errors(void)
 }
 
 /* Translates what OpenSSL says after a call that gave nothing. */
-static enum belfry_err outcome(struct belfry_tls_conn *conn, int returned)
+static enum belfry_err tls_outcome(struct belfry_tls_conn *conn, int returned)
 {
     char reason[192], sentence[sizeof(conn->why)];
     int error = SSL_get_error(conn->ssl, returned);
@@ -291,45 +273,25 @@ static enum belfry_err outcome(struct belfry_tls_conn *conn, int returned)
         return BELFRY_ERR_UNAVAILABLE;
     if (belfry_buf_len(&conn->output) > OUTPUT_MAX)
         return fail_tls(conn, "the peer makes TLS answer and does not read the answers");
+
+    /* That a certificate did not verify is the last error: what made it fail, such as a wrong signature, may be in the
+     * queue before it. */
     int code = ERR_GET_REASON(ERR_peek_error());
-    if (is_verify_failure())
+    unsigned long last = ERR_peek_last_error();
+    if (ERR_GET_LIB(last) == ERR_LIB_SSL && ERR_GET_REASON(last) == SSL_R_CERTIFICATE_VERIFY_FAILED)
         return fail_verify(conn, SSL_get_verify_result(conn->ssl));
     if (code == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE)
         return fail_tls(conn, "the client showed no certificate, and one is asked for");
     if (code == SSL_R_TLSV1_ALERT_NO_APPLICATION_PROTOCOL)
         return fail_alpn(conn);
+    bool is_about_ours =
+        !SSL_is_server(conn->ssl) &&
+        (code == SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED || code == SSL_R_SSLV3_ALERT_BAD_CERTIFICATE ||
+         code == SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN || code == SSL_R_TLSV1_ALERT_UNKNOWN_CA);
     belfry_tls_reason(reason, sizeof(reason));
     snprintf(sentence, sizeof(sentence), "TLS failed: %s%s", reason,
-             !SSL_is_server(conn->ssl) && is_alert_about_our_certificate(code)
-                 ? "; the server wants another client certificate (cert, key)"
-                 : "");
+             is_about_ours ? "; the server wants another client certificate (cert, key)" : "");
     return fail_tls(conn, sentence);
-}
-
-/* The first byte of every TLS record is its type, 20 to 23; no answer of a plain HTTP server begins like that. */
-static bool is_plain_text(struct belfry_tls_conn *conn)
-{
-    if (conn->started || conn->input.len == 0)
-        return false;
-    conn->started = true;
-    unsigned char first = (unsigned char)conn->input.data[0];
-    return first < 20 || first > 23;
-}
-
-static void know_alpn(struct belfry_tls_conn *conn)
-{
-    const unsigned char *name;
-    unsigned len;
-    SSL_get0_alpn_selected(conn->ssl, &name, &len);
-    snprintf(conn->alpn, sizeof(conn->alpn), "%.*s", (int)len, len > 0 ? (const char *)name : "");
-}
-
-/* What the server chose, which must be something that we offered. */
-static enum belfry_err know_server(struct belfry_tls_conn *conn)
-{
-    know_alpn(conn);
-    bool other = conn->alpn[0] == '\0' || strcmp(conn->alpn, "http/1.1") == 0;
-    return strcmp(conn->alpn, "h2") == 0 || (conn->http1 && other) ? BELFRY_OK : fail_alpn(conn);
 }
 
 static int64_t first_expiry(STACK_OF(X509) * chain)
@@ -342,20 +304,8 @@ static int64_t first_expiry(STACK_OF(X509) * chain)
     return first;
 }
 
-/* Which user the client is, and what it wants to speak. */
-static enum belfry_err know_client(struct belfry_tls_conn *conn)
-{
-    char why[BELFRY_TLS_NAME_WHY];
-    know_alpn(conn);
-    const X509 *cert = SSL_get0_peer_certificate(conn->ssl);
-    if (cert == NULL)
-        return BELFRY_OK;
-    conn->expires_s = first_expiry(SSL_get0_verified_chain(conn->ssl));
-    return belfry_tls_name_read(cert, conn->name, conn->user, why) ? BELFRY_OK : fail_tls(conn, why);
-}
-
 /* Checks the client's chain as a handshake would, with the files as they are now. */
-static enum belfry_err verify_again(struct belfry_tls_conn *conn, SSL_CTX *ctx, X509 *cert, int64_t now_s)
+static enum belfry_err tls_verify_again(struct belfry_tls_conn *conn, SSL_CTX *ctx, X509 *cert, int64_t now_s)
 {
     X509_STORE_CTX *verify = X509_STORE_CTX_new();
     enum belfry_err err = BELFRY_ERR_NOMEM;
@@ -433,7 +383,7 @@ enum belfry_err belfry_tls_conn_recheck(struct belfry_tls_conn *conn, struct bel
     SSL_CTX *ctx = belfry_tls_context(tls, &version);
     enum belfry_err err = BELFRY_OK;
     if (now_s > conn->expires_s || is_suspect(SSL_CTX_get_cert_store(ctx), SSL_get0_verified_chain(conn->ssl)))
-        err = verify_again(conn, ctx, cert, now_s);
+        err = tls_verify_again(conn, ctx, cert, now_s);
     SSL_CTX_free(ctx);
     ERR_clear_error();
     if (err == BELFRY_OK)
@@ -445,15 +395,40 @@ enum belfry_err belfry_tls_conn_handshake(struct belfry_tls_conn *conn)
 {
     BELFRY_OWNER_CHECK(conn);
     bool server = SSL_is_server(conn->ssl);
-    if (is_plain_text(conn))
-        return fail_tls(conn, server ? "the client does not speak TLS; this address is https"
-                                     : "the server does not speak TLS here; if it is a plain server, use http:// (or "
-                                       "unix://)");
+
+    /* The first byte of every TLS record is its type, 20 to 23; no answer of a plain HTTP server begins like that. */
+    if (!conn->started && conn->input.len > 0) {
+        conn->started = true;
+        unsigned char first = (unsigned char)conn->input.data[0];
+        if (first < 20 || first > 23)
+            return fail_tls(conn, server
+                                      ? "the client does not speak TLS; this address is https"
+                                      : "the server does not speak TLS here; if it is a plain server, use http:// (or "
+                                        "unix://)");
+    }
     ERR_clear_error();
     int done = SSL_do_handshake(conn->ssl);
     if (done != 1)
-        return outcome(conn, done);
-    return server ? know_client(conn) : know_server(conn);
+        return tls_outcome(conn, done);
+
+    const unsigned char *name;
+    unsigned len;
+    SSL_get0_alpn_selected(conn->ssl, &name, &len);
+    snprintf(conn->alpn, sizeof(conn->alpn), "%.*s", (int)len, len > 0 ? (const char *)name : "");
+
+    /* What the server chose must be something that we offered. */
+    if (!server) {
+        bool other = conn->alpn[0] == '\0' || strcmp(conn->alpn, "http/1.1") == 0;
+        return strcmp(conn->alpn, "h2") == 0 || (conn->http1 && other) ? BELFRY_OK : fail_alpn(conn);
+    }
+
+    /* Which user the client is. */
+    char why[BELFRY_TLS_NAME_WHY];
+    const X509 *cert = SSL_get0_peer_certificate(conn->ssl);
+    if (cert == NULL)
+        return BELFRY_OK;
+    conn->expires_s = first_expiry(SSL_get0_verified_chain(conn->ssl));
+    return belfry_tls_name_read(cert, conn->name, conn->user, why) ? BELFRY_OK : fail_tls(conn, why);
 }
 
 /* Without bytes OpenSSL would say the same, after as much work as for a record. */
@@ -464,7 +439,7 @@ enum belfry_err belfry_tls_conn_read(struct belfry_tls_conn *conn, void *buf, si
         return BELFRY_ERR_AGAIN;
     clear_errors();
     int done = SSL_read_ex(conn->ssl, buf, cap, out_n);
-    return done == 1 ? BELFRY_OK : outcome(conn, done);
+    return done == 1 ? BELFRY_OK : tls_outcome(conn, done);
 }
 
 enum belfry_err belfry_tls_conn_write(struct belfry_tls_conn *conn, struct belfry_bytes bytes, size_t *out_n)
@@ -472,7 +447,7 @@ enum belfry_err belfry_tls_conn_write(struct belfry_tls_conn *conn, struct belfr
     BELFRY_OWNER_CHECK(conn);
     clear_errors();
     int done = SSL_write_ex(conn->ssl, bytes.data, bytes.len < RECORD_MAX ? bytes.len : RECORD_MAX, out_n);
-    enum belfry_err err = done == 1 ? BELFRY_OK : outcome(conn, done);
+    enum belfry_err err = done == 1 ? BELFRY_OK : tls_outcome(conn, done);
     /* Only a handshake needs bytes of the peer to go on writing, and renegotiation is off. */
     return err == BELFRY_ERR_AGAIN ? fail_tls(conn, "TLS failed: the peer interrupted our writing") : err;
 }
