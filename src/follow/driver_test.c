@@ -99,6 +99,7 @@ static void a_cold_start_lists_and_follows(void **state)
     assert_int_equal(bed.status.upstream_revision, bed.theirs.revision);
     drive_until(bed.status.committed == bed.theirs.revision);
     assert_int_equal(lines("upstream_live"), 1);
+    drive_until(bed.status.version[0] != '\0'); /* a change of its own */
     changed = bed.changed;
     drive_for(300);
     assert_int_equal(bed.changed, changed);

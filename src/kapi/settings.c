@@ -69,6 +69,8 @@ static enum belfry_err add_file(struct files *files, char *path, char *why)
         files->texts[files->n++] = text;
         return BELFRY_OK;
     }
+    if (text != NULL && problem != ENOENT) /* it may begin with a password */
+        explicit_bzero(text, problem == 0 ? len : KUBE_MANIFEST_MAX);
     free(text);
     free(path);
     return err;
