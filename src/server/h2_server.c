@@ -6,6 +6,7 @@
 #include "server/h2_server.h"
 
 #include <assert.h>
+#include <nghttp2/nghttp2.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,21 +14,23 @@
 #include "base/owner.h"
 #include "net/h2_mem.h"
 #include "server/fields.h"
-#include "server/h2_calm.h"
-#include "server/h2_fields.h"
-#include "server/h2_head.h"
 
-#define DEFLATE_TABLE 256  /* bytes: the fields that gRPC responses repeat fit */
-#define CALM_WINDOWS  100  /* a change of this many streams' windows costs as much as one stream reset early */
-#define QUEUE_READ    500  /* with more frames unsent, DATA apart, the connection is not read */
-#define QUEUE_FRAMES  1000 /* frames other than DATA that may wait unsent, ... */
-#define QUEUE_EACH    4    /* ... and more for each exchange: HEADERS, trailers, WINDOW_UPDATE, RST_STREAM */
-#define UNLIMITED     ((uint64_t)1 << 32)
-#define FRAME_HEAD    9
-#define KEEP_BYTES    1024         /* an empty buffer up to this is kept: most deliveries then allocate nothing */
-#define SHARED_MOST   (512 * 1024) /* of the connection's window: a peer may offer more and not read it */
-#define SHARE_LEAST   1024         /* of the connection's window: room that every exchange has */
-#define FEW_FIELDS    16           /* response fields that need no allocation */
+#define DEFLATE_TABLE  256  /* bytes: the fields that gRPC responses repeat fit */
+#define FIELD_OVERHEAD 32   /* that each field of a head counts for, besides its bytes: RFC 9113, 6.5.2 */
+#define CALM_STREAMS   1000 /* streams that may end unanswered in a burst, ... */
+#define CALM_RATE      200  /* ... and more per second; per millisecond as many thousandths of a stream */
+#define CALM_FULL      (CALM_STREAMS * 1000u)
+#define CALM_MOST      100  /* streams that one event counts for at most */
+#define CALM_WINDOWS   100  /* a change of this many streams' windows costs as much as one stream reset early */
+#define QUEUE_READ     500  /* with more frames unsent, DATA apart, the connection is not read */
+#define QUEUE_FRAMES   1000 /* frames other than DATA that may wait unsent, ... */
+#define QUEUE_EACH     4    /* ... and more for each exchange: HEADERS, trailers, WINDOW_UPDATE, RST_STREAM */
+#define UNLIMITED      ((uint64_t)1 << 32)
+#define FRAME_HEAD     9
+#define KEEP_BYTES     1024         /* an empty buffer up to this is kept: most deliveries then allocate nothing */
+#define SHARED_MOST    (512 * 1024) /* of the connection's window: a peer may offer more and not read it */
+#define SHARE_LEAST    1024         /* of the connection's window: room that every exchange has */
+#define FEW_FIELDS     16           /* response fields that need no allocation */
 
 /* NGHTTP2_ERR_TOO_MANY_CONTINUATIONS, which headers before 1.61 have only with a distribution's updates. */
 #define ERR_TOO_MANY_CONTINUATIONS (-905)
@@ -64,8 +67,13 @@ struct h2_server {
     bool held;                  /* the socket is full: no exchange has room */
     bool owes_pong;             /* a PING was not answered yet: */
     uint8_t pong[8];
-    uint64_t now_ms; /* of the last receive */
-    struct h2_head head;
+    uint64_t now_ms;          /* of the last receive */
+    struct {                  /* the head that is received: header blocks do not interleave, so a connection has one */
+        struct fields fields; /* of a request; of one over H2_SERVER_HEADER_BYTES nothing is kept */
+        size_t bytes;         /* as SETTINGS counts them */
+        bool is_open;         /* it was begun and is not complete; those refused do not count */
+        uint64_t since_ms;    /* when it was begun */
+    } head;
     struct belfry_list exchanges; /* of h2_exchange.of_all: every one whose stream is not closed */
     size_t n_exchanges;
     /* of h2_exchange.of_waiting: exchanges that found little room and wait for `writable`, ... */
@@ -78,7 +86,8 @@ struct h2_server {
     size_t unpacked;                    /* bytes of heads, of this receive */
     bool behind;                        /* a receive unpacked enough; nghttp2 goes on with `rest`, or without bytes */
     struct belfry_buf rest;             /* input that is kept */
-    struct h2_calm calm;                /* of streams that end unanswered */
+    uint32_t calm;       /* a bucket: what is left for streams that end unanswered, in thousandths of a stream */
+    uint64_t calm_at_ms; /* when it was filled last */
     /* while a pull runs */
     struct belfry_buf *out;
     size_t enough;
@@ -97,6 +106,12 @@ enum h2_said {
     H2_SAID_RESET /* RST_STREAM is queued */
 };
 
+/* Fields as nghttp2 takes them, which outlive those that they were copied from. One allocation. */
+struct h2_fields {
+    size_t n;
+    nghttp2_nv list[]; /* their bytes follow */
+};
+
 struct h2_exchange {
     struct exchange base; /* first: a dialect's pointer is to this */
     struct h2_server *h2;
@@ -110,6 +125,11 @@ struct h2_exchange {
     struct h2_fields *trailers; /* owned; NULL: none */
     struct belfry_list of_all, of_waiting;
 };
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
 
 /* ---- states and failures ---- */
 
@@ -166,11 +186,20 @@ static void h2_terminate(struct h2_server *h2, uint32_t code)
     note_rc(h2, nghttp2_session_terminate_session(h2->session, code));
 }
 
-/* Streams end unanswered, or cost as much; too many end the connection. */
+/* Streams end unanswered, or cost as much: such streams cost us more than their peer (rapid resets). They are taken out
+ * of a bucket that fills with time; when it has not enough for them the connection is ended. */
 static void spend_calm(struct h2_server *h2, size_t streams)
 {
-    if (!h2_calm_spend(&h2->calm, streams, h2->now_ms))
+    uint64_t elapsed_ms = h2->now_ms - h2->calm_at_ms;
+    uint64_t gained = elapsed_ms < CALM_FULL / CALM_RATE ? elapsed_ms * CALM_RATE : CALM_FULL;
+    h2->calm = gained < CALM_FULL - h2->calm ? h2->calm + (uint32_t)gained : CALM_FULL;
+    h2->calm_at_ms = h2->now_ms;
+
+    uint32_t cost = (uint32_t)smaller(streams, CALM_MOST) * 1000;
+    if (h2->calm < cost)
         h2_terminate(h2, NGHTTP2_ENHANCE_YOUR_CALM);
+    else
+        h2->calm -= cost;
 }
 
 /* nghttp2 bounds the PINGs and SETTINGS that it has to answer, but not the resets that malformed requests cause. */
@@ -219,11 +248,6 @@ static void drop_buf(struct h2_exchange *x)
 
 /* ---- room ---- */
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 static size_t window_share(const struct h2_server *h2)
 {
     if (!shares_has(&h2->opts.conn->share, SHARES_MEMORY, 1))
@@ -266,6 +290,42 @@ static void exchange_look_again(struct h2_exchange *x)
 }
 
 /* ---- what is sent ---- */
+
+/* A field whose bytes are lent. nghttp2 does not write there. */
+static nghttp2_nv h2_field(struct belfry_bytes name, struct belfry_bytes value)
+{
+    return (nghttp2_nv){.name = (uint8_t *)(uintptr_t)name.data,
+                        .value = (uint8_t *)(uintptr_t)value.data,
+                        .namelen = name.len,
+                        .valuelen = value.len};
+}
+
+static struct belfry_bytes bytes_copy(char **at, struct belfry_bytes bytes)
+{
+    char *to = *at;
+    if (bytes.len > 0)
+        memcpy(to, bytes.data, bytes.len);
+    *at = to + bytes.len;
+    return belfry_bytes_of(to, bytes.len);
+}
+
+/* NULL: no memory. Ended with free(). */
+static struct h2_fields *h2_fields_copy(const struct belfry_http_field *fields, size_t n)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < n; i++)
+        bytes += fields[i].name.len + fields[i].value.len;
+    struct h2_fields *copy = malloc(sizeof(*copy) + n * sizeof(copy->list[0]) + bytes);
+    if (copy == NULL)
+        return NULL;
+    copy->n = n;
+    char *at = (char *)(copy->list + n);
+    for (size_t i = 0; i < n; i++) {
+        struct belfry_bytes name = bytes_copy(&at, fields[i].name);
+        copy->list[i] = h2_field(name, bytes_copy(&at, fields[i].value));
+    }
+    return copy;
+}
 
 /* The last of the body is about to be framed: the trailers follow it. */
 static int queue_trailers(struct h2_exchange *x, uint32_t *flags)
@@ -485,24 +545,6 @@ static const struct exchange_ops h2_exchange_ops = {.taken = h2_exchange_taken,
                                                     .answer = h2_exchange_answer,
                                                     .reset = h2_exchange_reset};
 
-static struct h2_exchange *h2_exchange_create(struct h2_server *h2, int32_t id)
-{
-    struct h2_exchange *x = calloc(1, sizeof(*x));
-    if (x == NULL)
-        return NULL;
-    x->base.ops = &h2_exchange_ops;
-    x->base.conn = h2->opts.conn;
-    x->h2 = h2;
-    x->id = id;
-    belfry_list_init(&x->of_all);
-    belfry_list_init(&x->of_waiting);
-    belfry_list_append(&h2->exchanges, &x->of_all);
-    h2->n_exchanges++;
-    count_memory(h2, 0, H2_SERVER_EXCHANGE);
-    exchange_holds(&x->base, H2_SERVER_EXCHANGE);
-    return x;
-}
-
 static void h2_exchange_destroy(struct h2_exchange *x)
 {
     belfry_list_remove(&x->of_all);
@@ -550,7 +592,8 @@ static void h2_exchange_offer_room(struct h2_exchange *x)
     else
         x->base.events->writable(&x->base, x->base.user);
 }
-/* ---- from nghttp2: frames received ---- */
+
+/* ---- from nghttp2: a request's head becomes an exchange ---- */
 
 static struct h2_exchange *exchange_by_id(struct h2_server *h2, int32_t id)
 {
@@ -562,10 +605,18 @@ static bool begins_request(const nghttp2_frame *frame)
     return frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST;
 }
 
+static void h2_head_clear(struct h2_server *h2)
+{
+    fields_fini(&h2->head.fields);
+    h2->head.bytes = 0;
+    h2->head.is_open = false;
+}
+
+/* A request for which there is no room is refused before a byte of it is kept. */
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
     struct h2_server *h2 = user;
-    h2_head_clear(&h2->head);
+    h2_head_clear(h2);
     h2->head.since_ms = h2->now_ms;
     h2->head.is_open =
         !begins_request(frame) || shares_make_room(&h2->opts.conn->share, SHARES_MEMORY, H2_SERVER_EXCHANGE);
@@ -575,43 +626,70 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* its head is still decoded: later ones depend on it */
 }
 
-/* False: no memory. */
-static bool head_add(struct h2_server *h2, struct belfry_bytes name, struct belfry_bytes value)
-{
-    enum belfry_err err = h2_head_add(&h2->head, name, value);
-    if (err != BELFRY_OK)
-        note_failure(h2, err);
-    return err == BELFRY_OK;
-}
-
+/* Keeps a field of a request; of trailers no handler wants the fields. */
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_len,
                      const uint8_t *value, size_t value_len, uint8_t flags, void *user)
 {
     (void)session, (void)flags;
     struct h2_server *h2 = user;
-    h2->unpacked += name_len + value_len + H2_HEAD_OVERHEAD;
-    if (begins_request(frame) && !head_add(h2, belfry_bytes_of(name, name_len), belfry_bytes_of(value, value_len)))
-        return NGHTTP2_ERR_CALLBACK_FAILURE; /* of trailers no handler wants the fields */
+    size_t bytes = name_len + value_len + FIELD_OVERHEAD;
+
+    if (begins_request(frame)) {
+        h2->head.bytes += bytes;
+        enum belfry_err err = BELFRY_OK;
+        if (h2->head.bytes > H2_SERVER_HEADER_BYTES)
+            fields_fini(&h2->head.fields);
+        else
+            err = fields_add(&h2->head.fields, belfry_bytes_of(name, name_len), belfry_bytes_of(value, value_len));
+        if (err != BELFRY_OK) {
+            note_failure(h2, err);
+            return NGHTTP2_ERR_CALLBACK_FAILURE;
+        }
+    }
+
+    h2->unpacked += bytes;
     h2->behind = h2->unpacked >= H2_SERVER_TURN;
     return h2->behind ? NGHTTP2_ERR_PAUSE : 0;
 }
 
-static enum belfry_err h2_begin_exchange(struct h2_server *h2, int32_t id)
+/* The head of a request is complete, and nghttp2 has found it well-formed: it becomes an exchange. Returns what
+ * on_frame_recv() returns. */
+static int h2_begin_exchange(struct h2_server *h2, int32_t id)
 {
-    struct h2_exchange *x = h2_exchange_create(h2, id);
-    if (x == NULL)
-        return BELFRY_ERR_NOMEM;
-    nghttp2_session_set_stream_user_data(h2->session, id, x);
-    if (h2_head_is_too_large(&h2->head)) {
-        exchange_answer(&x->base, 431, NULL, 0, (struct belfry_bytes){0});
-    } else {
-        struct exchange_head head = fields_head(&h2->head.fields);
-        x->is_head = belfry_bytes_equal(head.method, belfry_bytes_str("HEAD"));
-        h2->opts.begin(&x->base, &head, h2->opts.user);
-        assert(x->base.events != NULL || x->said >= H2_SAID_END);
+    struct h2_exchange *x = calloc(1, sizeof(*x));
+    if (x == NULL) {
+        note_failure(h2, BELFRY_ERR_NOMEM);
+        return NGHTTP2_ERR_CALLBACK_FAILURE;
     }
-    return BELFRY_OK;
+
+    /* from now on the stream is an exchange of the connection, and counts */
+    x->base.ops = &h2_exchange_ops;
+    x->base.conn = h2->opts.conn;
+    x->h2 = h2;
+    x->id = id;
+    belfry_list_init(&x->of_all);
+    belfry_list_init(&x->of_waiting);
+    belfry_list_append(&h2->exchanges, &x->of_all);
+    h2->n_exchanges++;
+    count_memory(h2, 0, H2_SERVER_EXCHANGE);
+    exchange_holds(&x->base, H2_SERVER_EXCHANGE);
+    nghttp2_session_set_stream_user_data(h2->session, id, x);
+
+    /* too large a head, of which nothing was kept: an answer of ours */
+    if (h2->head.bytes > H2_SERVER_HEADER_BYTES) {
+        exchange_answer(&x->base, 431, NULL, 0, (struct belfry_bytes){0});
+        return 0;
+    }
+
+    /* the handler takes it, or answers at once */
+    struct exchange_head head = fields_head(&h2->head.fields);
+    x->is_head = belfry_bytes_equal(head.method, belfry_bytes_str("HEAD"));
+    h2->opts.begin(&x->base, &head, h2->opts.user);
+    assert(x->base.events != NULL || x->said >= H2_SAID_END);
+    return 0;
 }
+
+/* ---- from nghttp2: other frames received ---- */
 
 static void probe_answered(struct h2_server *h2, const uint8_t opaque[8])
 {
@@ -650,7 +728,7 @@ static int on_ping(struct h2_server *h2, const uint8_t opaque[8])
     return rc != 0 ? rc : submit_pong(h2, opaque);
 }
 
-/* ---- other frames ---- */
+/* ---- windows, settings, and the rest ---- */
 
 /* A window of the peer's grew; unhold looks at the connection's own. */
 static void window_changed(struct h2_server *h2, int32_t id)
@@ -684,15 +762,10 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
         window_changed(h2, frame->hd.stream_id);
     else if (type == NGHTTP2_SETTINGS)
         settings_changed(h2, &frame->settings);
-    if (begins_request(frame)) {
-        enum belfry_err err = h2_begin_exchange(h2, frame->hd.stream_id);
-        if (err != BELFRY_OK) {
-            note_failure(h2, err);
-            return NGHTTP2_ERR_CALLBACK_FAILURE;
-        }
-    }
+    if (begins_request(frame) && h2_begin_exchange(h2, frame->hd.stream_id) != 0)
+        return NGHTTP2_ERR_CALLBACK_FAILURE;
     if (type == NGHTTP2_HEADERS)
-        h2_head_clear(&h2->head); /* trailers, too */
+        h2_head_clear(h2); /* trailers, too */
     if ((type == NGHTTP2_HEADERS || type == NGHTTP2_DATA) && (flags & NGHTTP2_FLAG_END_STREAM) != 0) {
         struct h2_exchange *x = exchange_by_id(h2, frame->hd.stream_id);
         if (x != NULL)
@@ -708,7 +781,7 @@ static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame
     (void)session, (void)why;
     struct h2_server *h2 = user;
     if (frame->hd.type == NGHTTP2_HEADERS)
-        h2_head_clear(&h2->head);
+        h2_head_clear(h2);
     if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code == NGHTTP2_NO_ERROR)
         h2->fault = H2_SERVER_GOODBYE;
     return 0;
@@ -868,7 +941,7 @@ enum belfry_err h2_server_create(const struct h2_server_opts *opts, struct h2_se
     if (h2 == NULL)
         return BELFRY_ERR_NOMEM;
     h2->opts = *opts;
-    h2_calm_init(&h2->calm);
+    h2->calm = CALM_FULL;
     belfry_list_init(&h2->exchanges);
     belfry_list_init(&h2->short_of_window);
     belfry_list_init(&h2->short_of_share);
@@ -913,7 +986,7 @@ void h2_server_destroy(struct h2_server *h2)
     h2_server_let_go(h2, SIZE_MAX);
     nghttp2_session_del(h2->session);
     belfry_buf_fini(&h2->rest);
-    h2_head_clear(&h2->head);
+    h2_head_clear(h2);
     free(h2);
 }
 

@@ -43,9 +43,8 @@
 
 #include "base/buf.h"
 #include "server/exchange.h"
-#include "server/h2_head.h"
 
-#define H2_SERVER_HEADER_BYTES H2_HEAD_BYTES
+#define H2_SERVER_HEADER_BYTES (64 * 1024)
 #define H2_SERVER_TURN         (128 * 1024) /* of unpacked heads: about half a millisecond */
 #define H2_SERVER_CONN         (16 * 1024)  /* resident, of an idle connection */
 #define H2_SERVER_EXCHANGE     EXCHANGE_COST

@@ -250,6 +250,7 @@ struct pair {
     size_t held; /* blocks allocated before it began */
     uint64_t now_ms;
     enum cuts cuts;
+    bool crowd;    /* exchanges are taken, without a place in `served` */
     size_t enough; /* of a pull */
     struct belfry_rng rng;
     /* what the handler does, NULL: nothing */
@@ -314,6 +315,12 @@ static void on_begin(struct exchange *x, const struct exchange_head *head, void 
 {
     assert_ptr_equal(user, &pair);
     assert_int_equal(exchange_conn(x)->id, CLIENT_ID);
+    if (pair.crowd) {
+        static const struct exchange_events ignored = {exchange_drop_body, exchange_ignore, exchange_ignore,
+                                                       exchange_ignore};
+        exchange_handle(x, &ignored, NULL);
+        return;
+    }
     assert_true(pair.n_served < N_STREAMS);
     struct served *s = &pair.served[pair.n_served++];
     s->x = x;
@@ -629,6 +636,26 @@ static void the_response_has_head_body_and_trailers(void **state)
     assert_string_equal(pair.client.order, "H1 D1 T1 ");
     assert_int_equal(h2_server_open(pair.h2), 0);
     assert_int_equal(pair.n_gone, 0);
+    pair_fini();
+}
+
+static void trailers_outlive_what_they_were_made_of(void **state)
+{
+    (void)state;
+    pair_init();
+    int32_t id = client_get(&pair.client, "/x");
+    assert_pumps();
+    char name[] = "grpc-status", value[] = "13";
+    const struct belfry_http_field trailers[] = {{belfry_bytes_str(name), belfry_bytes_str(value)},
+                                                 {belfry_bytes_str("grpc-message"), {0}}};
+    respond(&pair.served[0]);
+    struct exchange *x = pair.served[0].x;
+    pair.served[0].x = NULL;
+    exchange_end(x, trailers, 2);
+    memset(name, '?', sizeof(name));
+    memset(value, '?', sizeof(value));
+    assert_pumps();
+    assert_string_equal(stream(id)->trailers, "grpc-status: 13\ngrpc-message: \n");
     pair_fini();
 }
 
@@ -1711,17 +1738,25 @@ static void a_head_that_is_too_large_is_answered_431(void **state)
     char *value = malloc(H2_SERVER_HEADER_BYTES + 1);
     assert_non_null(value);
     memset(value, 'a', H2_SERVER_HEADER_BYTES);
-    value[H2_SERVER_HEADER_BYTES - 300] = '\0';
+    size_t most = H2_SERVER_HEADER_BYTES - 6 * 32 - 4 * 11 - 2 * 7; /* six fields, whose other bytes are these */
+    value[most] = '\0';
     int32_t fits = open_with_value(value);
-    value[H2_SERVER_HEADER_BYTES - 300] = 'a';
-    value[H2_SERVER_HEADER_BYTES] = '\0';
-    int32_t over = open_with_value(value);
+    value[most] = 'a';
+    value[most + 1] = '\0';
+    int32_t over = open_with_value(value); /* by its last field */
+    value[most + 1] = 'a';
+    value[most + 100] = '\0';
+    int32_t far_over = open_with_value(value); /* by the field before, and the last is one more */
     free(value);
+    int32_t next = client_get(&pair.client, "/next");
     assert_pumps();
     assert_string_equal(stream(fits)->head, ":status: 200\ncontent-type: application/grpc\n");
     assert_string_equal(stream(over)->head, ":status: 431\n");
     assert_int_equal(stream(over)->reset, NGHTTP2_NO_ERROR);
-    assert_int_equal(pair.n_served, 1);
+    assert_string_equal(stream(far_over)->head, ":status: 431\n");
+    assert_string_equal(stream(next)->head, ":status: 200\ncontent-type: application/grpc\n");
+    assert_string_equal(pair.served[1].head, "GET|http|/next|h:1|");
+    assert_int_equal(pair.n_served, 2);
     assert_int_equal(h2_server_open(pair.h2), 0);
     pair_fini();
 }
@@ -1888,6 +1923,37 @@ static void rapid_resets_end_the_connection(void **state)
     pair_fini();
 }
 
+static void parts_of_a_stream_are_kept_until_they_are_one(void **state)
+{
+    (void)state;
+    static const uint8_t window[] = {0, NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0, 0, 0xff, 0};
+    pair_init();
+    assert_pumps();
+    int32_t id = 1;
+    assert_int_equal(rapid_resets(&id, 1000), BELFRY_OK);
+    for (int i = 0; i < 5; i++) { /* a fifth of a stream each; the SETTINGS cost nothing */
+        pair.now_ms++;
+        assert_int_equal(raw_frame(NGHTTP2_SETTINGS, 0, 0, window, sizeof(window)), BELFRY_OK);
+    }
+    assert_int_equal(rapid_resets(&id, 1), BELFRY_OK);
+    pair.now_ms += 4;
+    assert_int_equal(rapid_resets(&id, 1), BELFRY_ERR_PROTOCOL);
+    pair_fini();
+}
+
+static void a_long_time_forgives_one_burst_and_no_more(void **state)
+{
+    (void)state;
+    pair_init();
+    assert_pumps();
+    int32_t id = 1;
+    assert_int_equal(rapid_resets(&id, 1000), BELFRY_OK);
+    pair.now_ms = UINT64_MAX;
+    assert_int_equal(rapid_resets(&id, 1000), BELFRY_OK);
+    assert_int_equal(rapid_resets(&id, 1), BELFRY_ERR_PROTOCOL);
+    pair_fini();
+}
+
 static void resets_at_a_steady_rate_are_forgiven(void **state)
 {
     (void)state;
@@ -2003,6 +2069,21 @@ static void windows_of_many_streams_may_not_change_without_end(void **state)
     pair_fini();
 }
 
+static void one_event_costs_only_so_much(void **state)
+{
+    (void)state;
+    static const uint8_t block[] = {0x83, 0x86, 0x84, 0x41, 0x01, 'h'};
+    enum belfry_err err;
+    pair_init();
+    pair.crowd = true;
+    assert_pumps();
+    for (int32_t i = 0; i < 20000; i++) /* for whose windows SETTINGS would count as 200 streams */
+        assert_int_equal(raw_frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 1 + 2 * i, block, sizeof(block)), 0);
+    assert_int_equal(change_windows(100, &err), 11);
+    assert_int_equal(err, BELFRY_ERR_PROTOCOL);
+    pair_fini();
+}
+
 /* ---- tests: memory ---- */
 
 static enum belfry_err scenario_steps(void)
@@ -2099,6 +2180,7 @@ int main(void)
         cmocka_unit_test(the_head_is_presented_with_all_its_fields),
         cmocka_unit_test(the_host_field_stands_in_for_the_authority),
         cmocka_unit_test(the_response_has_head_body_and_trailers),
+        cmocka_unit_test(trailers_outlive_what_they_were_made_of),
         cmocka_unit_test(a_body_may_end_without_trailers),
         cmocka_unit_test(an_end_without_a_body_is_trailers_at_once),
         cmocka_unit_test(an_answer_without_a_body_is_headers_alone),
@@ -2156,11 +2238,14 @@ int main(void)
         cmocka_unit_test(pings_that_are_not_fetched_end_the_connection),
         cmocka_unit_test(pings_that_are_fetched_are_never_punished),
         cmocka_unit_test(rapid_resets_end_the_connection),
+        cmocka_unit_test(parts_of_a_stream_are_kept_until_they_are_one),
+        cmocka_unit_test(a_long_time_forgives_one_burst_and_no_more),
         cmocka_unit_test(resets_at_a_steady_rate_are_forgiven),
         cmocka_unit_test(resets_of_what_was_answered_are_never_counted),
         cmocka_unit_test(making_us_reset_streams_counts_as_well),
         cmocka_unit_test(malformed_requests_whose_resets_are_not_fetched_end_the_connection),
         cmocka_unit_test(windows_of_many_streams_may_not_change_without_end),
+        cmocka_unit_test(one_event_costs_only_so_much),
         cmocka_unit_test(running_out_of_memory_anywhere_is_survived),
         cmocka_unit_test(a_failure_to_write_is_told_to_the_owner),
         cmocka_unit_test(an_idle_exchange_keeps_no_large_buffer),
