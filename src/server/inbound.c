@@ -40,16 +40,16 @@ static void on_yield(struct shares_conn *share, enum shares_pool pool, void *use
 {
     struct inbound_conns *all = user;
     struct exchange_conn *info = belfry_container(share, struct exchange_conn, share);
-    struct inbound_conn *c = belfry_container(info, struct inbound_conn, client.info);
+    struct inbound_conn *c = belfry_container(info, struct inbound_conn, info);
     char why[400];
     int n = snprintf(why, sizeof(why), "belfry: room was needed for %s, of which %s holds %zu on this connection",
                      shares_pool_name(pool), shares_name(share), share->held[pool]);
     if (share->unfinished >= SHARES_UNFINISHED && n > 0 && (size_t)n < sizeof(why))
         snprintf(why + n, sizeof(why) - (size_t)n, ", %zu bytes of unfinished requests", share->unfinished);
     if (belfry_log_is_due(++all->stats.ended_largest))
-        inbound_client_log(&c->client, c->all->opts->log, BELFRY_LOG_WARN, "connection_expelled", why);
+        inbound_conn_log(c, BELFRY_LOG_WARN, "connection_expelled", why);
     if (c->state == INBOUND_HTTP2)
-        h2_server_expel(c->http.h2, why);
+        h2_server_expel(c->h2, why);
     belfry_list_append(&all->expelled, &c->in_expelled);
 }
 
@@ -62,9 +62,8 @@ static void conn_end_uncertified(struct inbound_conn *c, const char *why, uint64
     snprintf(text, sizeof(text), "belfry: %s", why);
     if (belfry_log_is_due(++all->stats.ended_certificates))
         belfry_logf(all->opts->log, BELFRY_LOG_WARN, "certificate_ended",
-                    "peer=%s id=%llu user=\"%s\" n=%llu why=\"%s\"", c->client.info.peer,
-                    (unsigned long long)c->client.info.id, c->client.user != NULL ? c->client.user : "",
-                    (unsigned long long)all->stats.ended_certificates, why);
+                    "peer=%s id=%llu user=\"%s\" n=%llu why=\"%s\"", c->info.peer, (unsigned long long)c->info.id,
+                    c->user != NULL ? c->user : "", (unsigned long long)all->stats.ended_certificates, why);
     inbound_conn_expel(c, text, now_ms);
 }
 
@@ -98,7 +97,7 @@ static bool check_some(struct inbound_conns *all, uint64_t now_ms)
 
 static void conn_end_late(struct inbound_conn *c, const char *why, uint64_t now_ms)
 {
-    inbound_client_log(&c->client, c->all->opts->log, BELFRY_LOG_DEBUG, "connection_late", why);
+    inbound_conn_log(c, BELFRY_LOG_DEBUG, "connection_late", why);
     inbound_conn_expel(c, why, now_ms);
 }
 
@@ -199,8 +198,8 @@ static void conn_probe(struct inbound_conn *c, uint64_t now_ms)
         conn_waits_probe_later(&c->waits, now_ms);
         break;
     case INBOUND_DEAD:
-        belfry_logf(all->opts->log, BELFRY_LOG_DEBUG, "connection_dead", "peer=%s id=%llu", c->client.info.peer,
-                    (unsigned long long)c->client.info.id);
+        belfry_logf(all->opts->log, BELFRY_LOG_DEBUG, "connection_dead", "peer=%s id=%llu", c->info.peer,
+                    (unsigned long long)c->info.id);
         all->stats.dead++;
         inbound_conn_close(c);
         break;
@@ -297,9 +296,8 @@ static void group_start_handles(struct inbound_group *group)
 {
     uv_timer_init(group->opts.loop, &group->timer);
     group->timer.data = group;
-    inbound_put_off_init(&group->conns.put_off, group->opts.loop, inbound_conn_on_put_off);
-    inbound_pongs_init(&group->conns.pongs, group->opts.loop, inbound_conn_on_pong);
-    group->conns.n_handles = 1 + INBOUND_PUT_OFF_HANDLES + 1;
+    group->conns.n_handles = 1;
+    inbound_conns_start(&group->conns);
     group->tick_at_ms = belfry_clock_ms();
     group_start_ticks(group);
     uv_unref((uv_handle_t *)&group->timer);
@@ -318,13 +316,15 @@ static enum belfry_err group_init_conns(struct inbound_group *group)
     belfry_list_init(&conns->prompt);
     belfry_list_init(&conns->dirty);
     belfry_list_init(&conns->expelled);
+    belfry_list_init(&conns->put_off);
+    belfry_list_init(&conns->pongs);
     belfry_list_init(&conns->refused);
     inbound_round_init(&conns->certified);
     inbound_waits_init(&conns->waits, (const uint64_t[INBOUND_N_WAITS]){0});
     h2_teardown_init(&conns->teardown, opts->loop);
     shares_init(&conns->shares, &opts->limits, opts->seed, on_yield, conns);
     shares_tick(&conns->shares, belfry_clock_ms());
-    conns->input = malloc(INBOUND_READER_MOST);
+    conns->input = malloc(INBOUND_CONN_INPUT);
     conns->plain = malloc(INBOUND_CONN_PLAIN);
     if (conns->input == NULL || conns->plain == NULL)
         return BELFRY_ERR_NOMEM;
@@ -364,8 +364,7 @@ void inbound_destroy(struct inbound_group *group)
         inbound_conn_close(belfry_container(conns->staying.next, struct inbound_conn, in_all));
     group->timer.data = conns;
     uv_close((uv_handle_t *)&group->timer, on_group_handle_closed);
-    inbound_put_off_close(&conns->put_off, on_group_handle_closed, conns);
-    inbound_pongs_close(&conns->pongs, on_group_handle_closed, conns);
+    inbound_conns_close_handles(conns);
 }
 
 enum belfry_err inbound_accept(struct inbound_group *group, const struct inbound_arrival *arrival, uint64_t now_ms)

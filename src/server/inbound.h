@@ -46,8 +46,7 @@
  * linger_ms. Exceptions: connections whose output is not read while memory is short, peers that send nothing whole in
  * greet_ms, refused connections over refused_most at a time, and memory that cannot be had.
  *
- * Many exchanges receive `gone` in steps, as
- * inbound_flush() is called (h2_teardown.h).
+ * Many exchanges receive `gone` in steps, as inbound_flush() is called (h2_teardown.h).
  *
  * Thread: owner (the loop's). No callback comes from inside inbound_accept(), unless newcomers_first is set: then it
  * may read requests of other connections. inbound_destroy() not from inside an event.

@@ -2,6 +2,9 @@
 #include "server/inbound_conn.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -11,10 +14,15 @@
 #include "base/list.h"
 #include "server/refusal.h"
 
-#define TURN_NS     4000000 /* for the reads of one turn, of all connections that are not put off */
-#define ENOUGH      INBOUND_CONN_OUTPUT
-#define ENOUGH_TLS  (32 * 1024)  /* and a frame: tls_conn takes at most 64 KiB unsent */
-#define OUTPUT_KEPT (256 * 1024) /* the shared buffer is not kept larger */
+#define TURN_NS        4000000 /* for the reads of one turn, of all connections that are not put off */
+#define PUT_OFF_NS     2000000 /* for those of connections that are put off */
+#define READ_NS        500000  /* for one read with all that follows from it, and for the reads of one connection */
+#define READ_LEAST     (2 * 1024)
+#define READS_PER_TURN 4
+#define PONGS_MS       50 /* that an answer to a PING waits for company, at most */
+#define ENOUGH         INBOUND_CONN_OUTPUT
+#define ENOUGH_TLS     (32 * 1024)  /* and a frame: tls_conn takes at most 64 KiB unsent */
+#define OUTPUT_KEPT    (256 * 1024) /* the shared buffer is not kept larger */
 
 #define LOOKS_MAX 16 /* connections that are read, and may stay, for one newcomer */
 
@@ -45,9 +53,62 @@ static void conn_make_dirty(struct inbound_conn *c)
         belfry_list_append(&c->all->dirty, &c->in_dirty);
 }
 
-static void conn_log(const struct inbound_conn *c, enum belfry_log_level level, const char *event, const char *why)
+void inbound_conn_log(const struct inbound_conn *c, enum belfry_log_level level, const char *event, const char *why)
 {
-    inbound_client_log(&c->client, c->all->opts->log, level, event, why);
+    belfry_logf(c->all->opts->log, level, event, "peer=%s id=%llu why=\"%s\"", c->info.peer,
+                (unsigned long long)c->info.id, why);
+}
+
+/* ---- whose connection it is ----
+ *
+ * It begins with the address that the connection came from; a balancer may name another, and a certificate a user. What
+ * the connection holds counts to the last that was named (shares.h).
+ */
+
+/* Stores in `name` the one that shares know this address by. */
+static void conn_set_address(struct inbound_conn *c, const struct client_address *address,
+                             char name[CLIENT_ADDRESS_TEXT])
+{
+    c->info.address = *address;
+    client_address_text(address, c->info.peer);
+    client_address_name(address, name);
+}
+
+/* After a failure only conn_free() may follow. */
+static enum belfry_err conn_init_client(struct inbound_conn *c, const struct inbound_arrival *arrival)
+{
+    static atomic_uint_fast64_t next_id = 1;
+    char name[CLIENT_ADDRESS_TEXT];
+    c->info.id = atomic_fetch_add_explicit(&next_id, 1, memory_order_relaxed);
+    c->info.policy = arrival->policy;
+    c->info.tls = arrival->tls != NULL;
+    conn_set_address(c, &arrival->peer, name);
+    return shares_join(&c->all->shares, &c->info.share, SHARES_CLIENT, name);
+}
+
+/* The certificate names a user, which may be a tier below. Exchanges outlive the TLS connection for a moment, so the
+ * name is copied. Errors: BELFRY_ERR_NOMEM, and as shares_move(). */
+static enum belfry_err conn_take_user(struct inbound_conn *c, const char *user)
+{
+    const struct inbound_opts *opts = c->all->opts;
+    if (user[0] == '\0')
+        return BELFRY_OK;
+    c->info.user = c->user = strdup(user);
+    if (c->user == NULL)
+        return BELFRY_ERR_NOMEM;
+    bool is_tier = opts->is_tier != NULL && opts->is_tier(c->info.policy, user);
+    char name[SHARES_NAME_BYTES];
+    snprintf(name, sizeof(name), "%s \"%s\"", is_tier ? "tier" : "user", user);
+    return shares_move(&c->info.share, is_tier ? SHARES_BELOW : SHARES_CLIENT, name);
+}
+
+/* All that it held was given back. */
+static void conn_free(struct inbound_conn *c)
+{
+    shares_leave(&c->info.share);
+    free(c->user);
+    free(c->proxy_head);
+    free(c);
 }
 
 /* ---- HTTP/1.1 or HTTP/2 ---- */
@@ -64,46 +125,69 @@ static void on_begin(struct exchange *x, const struct exchange_head *head, void 
     conn_waits_expect(&c->waits, INBOUND_WAIT_NONE, 0);
     c->asked_ms = belfry_clock_ms();
     c->all->n_begun++;
-    shares_work(&c->client.info.share, WORK_REQUESTS, 1);
+    shares_work(&c->info.share, WORK_REQUESTS, 1);
     c->all->opts->begin(x, head, c->all->opts->user);
 }
 
 static enum belfry_err start_http1(struct inbound_conn *c)
 {
     struct h1_server_opts opts = {
-        .conn = &c->client.info, .begin = on_begin, .user = c, .wants_flush = on_wants_flush, .flush_user = c};
-    enum belfry_err err = h1_server_create(&opts, &c->http.h1);
+        .conn = &c->info, .begin = on_begin, .user = c, .wants_flush = on_wants_flush, .flush_user = c};
+    enum belfry_err err = h1_server_create(&opts, &c->h1);
     if (err != BELFRY_OK)
         return err;
-    c->client.info.http1 = true;
+    c->info.http1 = true;
     conn_move_to(c, INBOUND_HTTP1);
-    if (c->client.info.leaving)
-        h1_server_shut(c->http.h1);
+    if (c->info.leaving)
+        h1_server_shut(c->h1);
     return BELFRY_OK;
 }
 
 static enum belfry_err start_http2(struct inbound_conn *c)
 {
-    struct h2_server_opts opts = {.conn = &c->client.info,
+    struct h2_server_opts opts = {.conn = &c->info,
                                   .begin = on_begin,
                                   .user = c,
                                   .max_streams = c->all->opts->max_streams,
                                   .wants_flush = on_wants_flush,
                                   .flush_user = c};
-    enum belfry_err err = h2_server_create(&opts, &c->http.h2);
+    enum belfry_err err = h2_server_create(&opts, &c->h2);
     if (err != BELFRY_OK)
         return err;
     conn_move_to(c, INBOUND_HTTP2);
     conn_make_dirty(c); /* our SETTINGS */
-    if (c->client.info.leaving)
-        h2_server_shut(c->http.h2);
+    if (c->info.leaving)
+        h2_server_shut(c->h2);
     return BELFRY_OK;
 }
 
+/* The socket is full. */
+static void conn_hold(struct inbound_conn *c)
+{
+    if (c->h1 != NULL)
+        h1_server_hold(c->h1);
+    else if (c->h2 != NULL)
+        h2_server_hold(c->h2);
+}
+
+/* The socket takes bytes. */
 static void conn_unhold(struct inbound_conn *c)
 {
-    if (inbound_http_unhold(&c->http))
-        conn_make_dirty(c);
+    if (c->h1 != NULL)
+        h1_server_unhold(c->h1);
+    else if (h2_server_unhold(c->h2))
+        conn_make_dirty(c); /* more exchanges wait to hear of it: the next flush continues */
+}
+
+static bool conn_wants_write(const struct inbound_conn *c)
+{
+    return c->h1 != NULL ? h1_server_wants_write(c->h1) : h2_server_wants_write(c->h2);
+}
+
+/* Input is kept that took too long for one turn. */
+static bool conn_is_behind(const struct inbound_conn *c)
+{
+    return c->h2 != NULL && h2_server_is_behind(c->h2);
 }
 
 /* What the connection costs, but for what HTTP/2 counts itself. */
@@ -111,8 +195,8 @@ static void conn_count(struct inbound_conn *c)
 {
     size_t cost = 0;
     if (c->state != INBOUND_CLOSING)
-        cost = sizeof(*c) + inbound_socket_bytes(&c->socket) + (c->http.h1 != NULL ? h1_server_bytes(c->http.h1) : 0);
-    shares_count(&c->client.info.share, SHARES_MEMORY, c->counted, cost);
+        cost = sizeof(*c) + inbound_socket_bytes(&c->socket) + (c->h1 != NULL ? h1_server_bytes(c->h1) : 0);
+    shares_count(&c->info.share, SHARES_MEMORY, c->counted, cost);
     c->counted = cost;
 }
 
@@ -123,9 +207,7 @@ static void conn_release(struct inbound_conn *c)
     if (--c->holds > 0)
         return;
     struct inbound_conns *all = c->all;
-    inbound_client_fini(&c->client);
-    free(c->proxy_head);
-    free(c);
+    conn_free(c);
     all->handle_closed(all);
 }
 
@@ -141,12 +223,12 @@ static void on_torn_down(struct h2_teardown_item *item)
 
 static void server_destroy(struct inbound_conn *c)
 {
-    struct h1_server *h1 = c->http.h1;
-    struct h2_server *h2 = c->http.h2;
-    c->http.h1 = NULL;
-    c->http.h2 = NULL;
-    belfry_list_remove(&c->pong.node);
-    shares_end(&c->client.info.share);
+    struct h1_server *h1 = c->h1;
+    struct h2_server *h2 = c->h2;
+    c->h1 = NULL;
+    c->h2 = NULL;
+    belfry_list_remove(&c->in_pongs);
+    shares_end(&c->info.share);
     h1_server_destroy(h1);
     if (h2 != NULL && !h2_teardown_begin(&c->all->teardown, h2, &c->teardown, on_torn_down))
         c->holds++;
@@ -167,7 +249,7 @@ void inbound_conn_close(struct inbound_conn *c)
     inbound_socket_say_goodbye(&c->socket, conn_speaks(c) ? INBOUND_GOODBYE : INBOUND_ALERT_ONLY);
     conn_move_to(c, INBOUND_CLOSING);
     conn_count(c);
-    shares_count(&c->client.info.share, SHARES_CONNECTIONS, 1, 0);
+    shares_count(&c->info.share, SHARES_CONNECTIONS, 1, 0);
     server_destroy(c);
     conn_waits_end(&c->waits);
     belfry_list_remove(&c->in_dirty);
@@ -175,8 +257,8 @@ void inbound_conn_close(struct inbound_conn *c)
     belfry_list_remove(&c->in_all);
     belfry_list_remove(&c->in_expelled);
     belfry_list_remove(&c->in_put_off);
-    all->n_tls -= c->client.info.tls;
-    all->n_leaving -= c->client.info.leaving;
+    all->n_tls -= c->info.tls;
+    all->n_leaving -= c->info.leaving;
     conn_leave_refused(c);
     all->stats.connections--;
     all->stats.closed++;
@@ -213,7 +295,7 @@ static void conn_refuse(struct inbound_conn *c)
     struct inbound_conns *all = c->all;
     c->refused = true;
     belfry_list_append(&all->refused, &c->in_refused);
-    shares_end(&c->client.info.share);
+    shares_end(&c->info.share);
     if (++all->n_refused <= all->opts->refused_most)
         return;
     struct inbound_conn *first = belfry_container(all->refused.next, struct inbound_conn, in_refused);
@@ -240,7 +322,9 @@ static bool conn_wants_read(const struct inbound_conn *c)
         return true;
     if (c->input_ended || c->last)
         return false;
-    return !conn_speaks(c) || inbound_http_wants_read(&c->http);
+    if (!conn_speaks(c))
+        return true;
+    return c->h1 != NULL ? h1_server_wants_read(c->h1) : h2_server_wants_read(c->h2);
 }
 
 /* uv_poll_start() costs two system calls, so it is called only when the events change. A socket that is not polled
@@ -266,13 +350,13 @@ static bool conn_is_over(const struct inbound_conn *c)
 {
     if (!conn_speaks(c) || c->socket.full)
         return false;
-    return c->last ? !inbound_http_wants_write(&c->http) : c->http.h1 != NULL && h1_server_over(c->http.h1);
+    return c->last ? !conn_wants_write(c) : c->h1 != NULL && h1_server_over(c->h1);
 }
 
 /* One stream that is not read is no sign: its watch is parked, and costs no more than its room. */
 static bool conn_has_unread(const struct inbound_conn *c)
 {
-    return c->socket.full || (c->http.h2 != NULL && h2_server_bytes(c->http.h2) > EXCHANGE_ROOM);
+    return c->socket.full || (c->h2 != NULL && h2_server_bytes(c->h2) > EXCHANGE_ROOM);
 }
 
 static void conn_settle(struct inbound_conn *c, uint64_t now_ms)
@@ -282,12 +366,10 @@ static void conn_settle(struct inbound_conn *c, uint64_t now_ms)
     if (c->state == INBOUND_CLOSING)
         return;
     conn_count(c);
-    const struct inbound_http *http = &c->http;
-    if (http->h1 != NULL)
-        conn_waits_http1(&c->waits, h1_server_in_head(http->h1), !c->socket.full && h1_server_open(http->h1) == 0,
-                         now_ms);
-    else if (http->h2 != NULL && !c->socket.full && h2_server_open(http->h2) == 0)
-        conn_waits_http2_idle(&c->waits, c->client.info.leaving, now_ms);
+    if (c->h1 != NULL)
+        conn_waits_http1(&c->waits, h1_server_in_head(c->h1), !c->socket.full && h1_server_open(c->h1) == 0, now_ms);
+    else if (c->h2 != NULL && !c->socket.full && h2_server_open(c->h2) == 0)
+        conn_waits_http2_idle(&c->waits, c->info.leaving, now_ms);
     if (conn_has_unread(c))
         conn_waits_unread(&c->waits, c->socket.sent, now_ms);
     else
@@ -302,10 +384,10 @@ static void conn_break_off(struct inbound_conn *c, enum belfry_err err)
 {
     if (c->last)
         return;
-    enum h2_server_fault fault = c->http.h2 != NULL ? h2_server_fault(c->http.h2) : H2_SERVER_BREACH;
+    enum h2_server_fault fault = c->h2 != NULL ? h2_server_fault(c->h2) : H2_SERVER_BREACH;
     if (fault == H2_SERVER_BREACH)
-        conn_log(c, BELFRY_LOG_DEBUG, "connection_refused", belfry_strerror((int)err));
-    c->all->stats.refused_floods += c->http.h2 != NULL && fault == H2_SERVER_BREACH;
+        inbound_conn_log(c, BELFRY_LOG_DEBUG, "connection_refused", belfry_strerror((int)err));
+    c->all->stats.refused_floods += c->h2 != NULL && fault == H2_SERVER_BREACH;
     c->last = true;
     conn_make_dirty(c);
 }
@@ -313,8 +395,8 @@ static void conn_break_off(struct inbound_conn *c, enum belfry_err err)
 /* Writes that have been made since, which are this connection's. */
 static void conn_count_writes(struct inbound_conn *c, const struct inbound_traffic *since)
 {
-    shares_work(&c->client.info.share, WORK_IO, c->all->traffic.writes - since->writes);
-    shares_work(&c->client.info.share, WORK_BYTES_OUT, c->all->traffic.bytes_out - since->bytes_out);
+    shares_work(&c->info.share, WORK_IO, c->all->traffic.writes - since->writes);
+    shares_work(&c->info.share, WORK_BYTES_OUT, c->all->traffic.bytes_out - since->bytes_out);
 }
 
 static bool conn_write(struct inbound_conn *c, struct belfry_bytes bytes)
@@ -338,7 +420,7 @@ static bool pull_and_write(struct inbound_conn *c)
 {
     struct belfry_buf *out = &c->all->output;
     size_t enough = c->socket.tls != NULL ? ENOUGH_TLS : ENOUGH;
-    enum belfry_err err = inbound_http_pull(&c->http, enough, out);
+    enum belfry_err err = c->h1 != NULL ? h1_server_pull(c->h1, enough, out) : h2_server_pull(c->h2, enough, out);
     if (err != BELFRY_OK && err != BELFRY_ERR_NOMEM)
         conn_break_off(c, err); /* a GOAWAY may have been pulled */
     bool fine = err != BELFRY_ERR_NOMEM;
@@ -357,12 +439,12 @@ static void flush_server(struct inbound_conn *c)
         return;
     }
     if (c->socket.full) {
-        inbound_http_hold(&c->http);
+        conn_hold(c);
         return;
     }
     if (!c->last)
         conn_unhold(c);
-    if (inbound_http_wants_write(&c->http))
+    if (conn_wants_write(c))
         conn_make_dirty(c);
 }
 
@@ -375,7 +457,7 @@ void inbound_conn_flush(struct inbound_conn *c, uint64_t now_ms)
         return;
     }
     if (c->socket.full)
-        inbound_http_hold(&c->http);
+        conn_hold(c);
     else if (conn_speaks(c))
         flush_server(c);
     if (c->state == INBOUND_CLOSING)
@@ -398,6 +480,40 @@ static void conn_on_writable(struct inbound_conn *c)
     conn_make_dirty(c);
 }
 
+/* ---- answers to PINGs ----
+ *
+ * They wait for company. Clients of gRPC send a PING after nearly every delivery. An answer that is sent with the next
+ * delivery costs neither side a system call of its own, nor TLS a record. It waits for PONGS_MS at most: clients
+ * measure bandwidth with such PINGs, which is of interest while bytes flow, and then the next delivery is soon.
+ */
+
+static void on_pongs_timer(uv_timer_t *timer)
+{
+    struct inbound_conns *all = timer->data;
+    uint64_t now_ms = belfry_clock_ms();
+    while (!belfry_list_empty(&all->pongs)) {
+        struct inbound_conn *c = belfry_container(all->pongs.next, struct inbound_conn, in_pongs);
+        if (c->pong_due_ms > now_ms) {
+            uv_timer_start(timer, on_pongs_timer, c->pong_due_ms - now_ms, 0);
+            return;
+        }
+        belfry_list_remove(&c->in_pongs);
+        h2_server_pay_pong(c->h2);
+    }
+}
+
+/* A connection that owes one already keeps its time. */
+static void conn_owe_pong(struct inbound_conn *c, uint64_t now_ms)
+{
+    struct inbound_conns *all = c->all;
+    if (!belfry_list_empty(&c->in_pongs))
+        return;
+    c->pong_due_ms = now_ms + PONGS_MS;
+    belfry_list_append(&all->pongs, &c->in_pongs);
+    if (!uv_is_active((uv_handle_t *)&all->pongs_timer))
+        uv_timer_start(&all->pongs_timer, on_pongs_timer, PONGS_MS, 0);
+}
+
 /* ---- reading ---- */
 
 /* An answer does not wait behind ten thousand connections that receive an event. */
@@ -411,7 +527,7 @@ static void answer_promptly(struct inbound_conn *c)
 
 static void server_receive(struct inbound_conn *c, struct belfry_bytes bytes, uint64_t now_ms)
 {
-    enum belfry_err err = inbound_http_receive(&c->http, bytes, now_ms);
+    enum belfry_err err = c->h1 != NULL ? h1_server_receive(c->h1, bytes) : h2_server_receive(c->h2, bytes, now_ms);
     answer_promptly(c);
     if (err == BELFRY_ERR_NOMEM) {
         inbound_conn_close(c);
@@ -421,23 +537,18 @@ static void server_receive(struct inbound_conn *c, struct belfry_bytes bytes, ui
         conn_break_off(c, err);
         return;
     }
-    if (c->http.h2 != NULL) {
+    if (c->h2 != NULL) {
         if (conn_waits_expects(&c->waits, INBOUND_WAIT_GREETING) &&
-            h2_server_greeted(c->http.h2)) /* from now on it may be idle */
+            h2_server_greeted(c->h2)) /* from now on it may be idle */
             conn_waits_expect(&c->waits, INBOUND_WAIT_NONE, 0);
-        conn_waits_http2_head(&c->waits, h2_server_head_since(c->http.h2), now_ms);
-        if (h2_server_owes_pong(c->http.h2))
-            inbound_pongs_add(&c->all->pongs, &c->pong, now_ms);
+        conn_waits_http2_head(&c->waits, h2_server_head_since(c->h2), now_ms);
+        if (h2_server_owes_pong(c->h2))
+            conn_owe_pong(c, now_ms);
     }
     if (!c->socket.full)
         conn_unhold(c);
     if (conn_is_over(c))
         conn_make_dirty(c);
-}
-
-void inbound_conn_on_pong(struct inbound_pong *pong)
-{
-    h2_server_pay_pong(belfry_container(pong, struct inbound_conn, pong)->http.h2);
 }
 
 /* Passes on the bytes that were kept meanwhile. */
@@ -459,16 +570,6 @@ static void sniff_protocol(struct inbound_conn *c, struct belfry_bytes bytes, ui
         server_receive(c, bytes, now_ms);
 }
 
-/* What the connection holds counts to that user from now on. */
-static enum belfry_err conn_take_user(struct inbound_conn *c, const char *user)
-{
-    const struct inbound_opts *opts = c->all->opts;
-    if (user[0] == '\0')
-        return BELFRY_OK;
-    bool is_tier = opts->is_tier != NULL && opts->is_tier(c->client.info.policy, user);
-    return inbound_client_set_user(&c->client, is_tier ? SHARES_BELOW : SHARES_CLIENT, user);
-}
-
 static void continue_handshake(struct inbound_conn *c, uint64_t now_ms)
 {
     struct belfry_tls_conn *tls = c->socket.tls;
@@ -482,7 +583,7 @@ static void continue_handshake(struct inbound_conn *c, uint64_t now_ms)
         err = conn_take_user(c, belfry_tls_conn_user(tls));
         bool is_h2 = strcmp(belfry_tls_conn_alpn(tls), "h2") == 0;
         if (err == BELFRY_ERR_LIMIT) {
-            shares_work(&c->client.info.share, WORK_HANDSHAKES, 1);
+            shares_work(&c->info.share, WORK_HANDSHAKES, 1);
             c->all->stats.refused_connections++;
             conn_refuse(c);
             conn_answer_refused(c, refusal_text(is_h2 ? INBOUND_SNIFFED_HTTP2 : INBOUND_SNIFFED_HTTP1), now_ms);
@@ -491,7 +592,7 @@ static void continue_handshake(struct inbound_conn *c, uint64_t now_ms)
         if (err == BELFRY_OK)
             err = is_h2 ? start_http2(c) : start_http1(c);
     }
-    shares_work(&c->client.info.share, WORK_HANDSHAKES, 1);
+    shares_work(&c->info.share, WORK_HANDSHAKES, 1);
     if (err == BELFRY_OK) {
         c->all->stats.resumed_handshakes += belfry_tls_conn_is_resumed(tls);
         c->all->stats.full_handshakes += !belfry_tls_conn_is_resumed(tls);
@@ -500,8 +601,8 @@ static void continue_handshake(struct inbound_conn *c, uint64_t now_ms)
     }
     enum belfry_log_level level =
         belfry_log_is_due(++c->all->stats.refused_handshakes) ? BELFRY_LOG_WARN : BELFRY_LOG_DEBUG;
-    conn_log(c, level, "handshake_failed",
-             err == BELFRY_ERR_TLS ? belfry_tls_conn_why(tls) : belfry_strerror((int)err));
+    inbound_conn_log(c, level, "handshake_failed",
+                     err == BELFRY_ERR_TLS ? belfry_tls_conn_why(tls) : belfry_strerror((int)err));
     inbound_conn_close(c);
 }
 
@@ -512,7 +613,7 @@ static void conn_on_input_end(struct inbound_conn *c)
         inbound_conn_close(c);
         return;
     }
-    h1_server_input_ended(c->http.h1);
+    h1_server_input_ended(c->h1);
     conn_make_dirty(c);
 }
 
@@ -543,7 +644,9 @@ static void conn_decrypt(struct inbound_conn *c, struct belfry_bytes bytes, uint
  * refused; a TLS handshake is not worth its work then. False: there is no memory. */
 static bool conn_take_address(struct inbound_conn *c, const struct client_address *address)
 {
-    enum belfry_err err = inbound_client_set_address(&c->client, address);
+    char name[CLIENT_ADDRESS_TEXT];
+    conn_set_address(c, address, name);
+    enum belfry_err err = shares_move(&c->info.share, SHARES_CLIENT, name);
     if (err == BELFRY_ERR_LIMIT) {
         c->all->stats.refused_connections++;
         conn_refuse(c);
@@ -562,7 +665,7 @@ static bool pass_proxy_head(struct inbound_conn *c, struct belfry_bytes *bytes, 
         return false;
     if (err != BELFRY_OK) {
         bool due = belfry_log_is_due(++c->all->stats.refused_heads);
-        conn_log(c, due ? BELFRY_LOG_WARN : BELFRY_LOG_DEBUG, "proxy_head_refused", c->proxy_head->why);
+        inbound_conn_log(c, due ? BELFRY_LOG_WARN : BELFRY_LOG_DEBUG, "proxy_head_refused", c->proxy_head->why);
         inbound_conn_close(c);
         return false;
     }
@@ -589,59 +692,98 @@ static void conn_receive(struct inbound_conn *c, struct belfry_bytes bytes, uint
         server_receive(c, bytes, now_ms);
 }
 
-struct conn_reading {
-    struct inbound_conn *c;
-    uint64_t now_ms;
-};
-
-static bool on_read(struct belfry_bytes bytes, void *user)
+/* Reads in portions that follow how long it took to handle the last: a few bytes may be a request, and sixty thousand a
+ * part of one. `began_ns`: when its turn began. */
+static void conn_read(struct inbound_conn *c, uint64_t began_ns, uint64_t now_ms)
 {
-    const struct conn_reading *reading = user;
-    struct inbound_conn *c = reading->c;
-    c->all->traffic.bytes_in += bytes.len;
-    shares_work(&c->client.info.share, WORK_IO, 1);
-    shares_work(&c->client.info.share, WORK_BYTES_IN, bytes.len);
-    conn_receive(c, bytes, reading->now_ms);
-    return c->state != INBOUND_CLOSING && conn_wants_read(c);
+    uint64_t last_ns = began_ns;
+    for (int i = 0; i < READS_PER_TURN && c->state != INBOUND_CLOSING && conn_wants_read(c); i++) {
+        size_t most = c->read_bytes;
+        ssize_t n = recv(c->socket.fd, c->all->input, most, MSG_DONTWAIT);
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+            return; /* the poll reports more */
+        if (n < 0) {
+            inbound_conn_close(c);
+            return;
+        }
+        if (n == 0) {
+            conn_on_input_end(c);
+            return;
+        }
+
+        /* all that follows from these bytes */
+        c->all->traffic.bytes_in += (size_t)n;
+        shares_work(&c->info.share, WORK_IO, 1);
+        shares_work(&c->info.share, WORK_BYTES_IN, (size_t)n);
+        conn_receive(c, belfry_bytes_of(c->all->input, (size_t)n), now_ms);
+
+        /* the next portion, unless nothing is there, most likely, or it is the turn of others */
+        uint64_t now_ns = uv_hrtime(), took_ns = now_ns - last_ns;
+        last_ns = now_ns;
+        if (took_ns > READ_NS)
+            c->read_bytes = c->read_bytes / 2 > READ_LEAST ? c->read_bytes / 2 : READ_LEAST;
+        else if (took_ns < READ_NS / 4 && c->read_bytes < INBOUND_CONN_INPUT)
+            c->read_bytes *= 2;
+        if ((size_t)n < most || now_ns - began_ns > READ_NS)
+            return;
+    }
 }
 
-static void conn_read(struct inbound_conn *c, uint64_t began, uint64_t now_ms)
+/* ---- putting off: these connections are read after the others ---- */
+
+static void on_put_off_idle(uv_idle_t *idle)
 {
-    struct conn_reading reading = {c, now_ms};
-    if (!conn_wants_read(c))
+    (void)idle; /* its being there is all */
+}
+
+static void on_put_off_check(uv_check_t *check);
+
+/* One that is put off already keeps its place. */
+static void conn_put_off(struct inbound_conn *c)
+{
+    struct inbound_conns *all = c->all;
+    if (!belfry_list_empty(&c->in_put_off))
         return;
-    switch (inbound_reader_read(&c->reader, c->socket.fd, c->all->input, began, on_read, &reading)) {
-    case INBOUND_READER_PAUSED:
-        break;
-    case INBOUND_READER_ENDED:
-        conn_on_input_end(c);
-        break;
-    case INBOUND_READER_LOST:
-        inbound_conn_close(c);
-        break;
-    }
+    belfry_list_append(&all->put_off, &c->in_put_off);
+    uv_check_start(&all->put_off_check, on_put_off_check);
+    uv_idle_start(&all->put_off_idle, on_put_off_idle);
 }
 
 /* A connection that has used its time, or keeps input that would take more, is put off. */
 static void conn_on_readable(struct inbound_conn *c, uint64_t now_ms)
 {
-    uint64_t began = uv_hrtime();
-    if (inbound_http_is_behind(&c->http))
+    uint64_t began_ns = uv_hrtime();
+    if (conn_is_behind(c))
         server_receive(c, (struct belfry_bytes){0}, now_ms);
     else
-        conn_read(c, began, now_ms);
-    uint64_t took = uv_hrtime() - began;
-    c->all->reading_ns += took;
-    if (c->state != INBOUND_CLOSING && (took > INBOUND_READER_NS || inbound_http_is_behind(&c->http)))
-        inbound_put_off_add(&c->all->put_off, &c->in_put_off);
+        conn_read(c, began_ns, now_ms);
+    uint64_t took_ns = uv_hrtime() - began_ns;
+    c->all->reading_ns += took_ns;
+    if (c->state != INBOUND_CLOSING && (took_ns > READ_NS || conn_is_behind(c)))
+        conn_put_off(c);
 }
 
-void inbound_conn_on_put_off(struct belfry_list *in_put_off, uint64_t now_ms)
+/* Once per turn of the loop, after it has polled, they have their turn, in order, for PUT_OFF_NS in all. */
+static void on_put_off_check(uv_check_t *check)
 {
-    struct inbound_conn *c = belfry_container(in_put_off, struct inbound_conn, in_put_off);
-    conn_on_readable(c, now_ms);
-    if (c->state != INBOUND_CLOSING)
-        conn_settle(c, now_ms);
+    struct inbound_conns *all = check->data;
+    struct belfry_list turn, *node;
+    uint64_t now_ms = belfry_clock_ms(), until_ns = uv_hrtime() + PUT_OFF_NS;
+    belfry_list_init(&turn);
+    belfry_list_move_all(&turn, &all->put_off);
+    while (uv_hrtime() < until_ns && (node = belfry_list_pop(&turn)) != NULL) {
+        struct inbound_conn *c = belfry_container(node, struct inbound_conn, in_put_off);
+        conn_on_readable(c, now_ms);
+        if (c->state != INBOUND_CLOSING)
+            conn_settle(c, now_ms);
+    }
+
+    belfry_list_move_all(&turn, &all->put_off); /* those without a turn yet come first in the next */
+    belfry_list_move_all(&all->put_off, &turn);
+    if (!belfry_list_empty(&all->put_off))
+        return;
+    uv_check_stop(&all->put_off_check);
+    uv_idle_stop(&all->put_off_idle);
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events)
@@ -658,7 +800,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         if (c->all->reading_ns < TURN_NS && belfry_list_empty(&c->in_put_off))
             conn_on_readable(c, now_ms);
         else
-            inbound_put_off_add(&c->all->put_off, &c->in_put_off);
+            conn_put_off(c);
     }
     if (c->state != INBOUND_CLOSING)
         conn_settle(c, now_ms);
@@ -680,7 +822,7 @@ void inbound_conn_finish_expelled(struct inbound_conn *c, uint64_t now_ms)
 void inbound_conn_expel(struct inbound_conn *c, const char *why, uint64_t now_ms)
 {
     if (c->state == INBOUND_HTTP2)
-        h2_server_expel(c->http.h2, why);
+        h2_server_expel(c->h2, why);
     inbound_conn_finish_expelled(c, now_ms);
 }
 
@@ -690,7 +832,7 @@ void inbound_conn_expel(struct inbound_conn *c, const char *why, uint64_t now_ms
 static bool conn_begin(struct inbound_conn *c, const struct client_networks *proxies)
 {
     c->state = c->tls != NULL ? INBOUND_HANDSHAKE : INBOUND_SNIFFING;
-    if (proxies == NULL || !client_address_in_any(&c->client.info.address, proxies))
+    if (proxies == NULL || !client_address_in_any(&c->info.address, proxies))
         return true;
     c->state = INBOUND_PROXY_HEAD;
     c->proxy_head = calloc(1, sizeof(*c->proxy_head));
@@ -701,28 +843,26 @@ static bool conn_begin(struct inbound_conn *c, const struct client_networks *pro
 static void conn_discard(struct inbound_conn *c)
 {
     conn_leave_refused(c);
-    inbound_client_fini(&c->client);
-    free(c->proxy_head);
-    free(c);
+    conn_free(c);
 }
 
 #define CONN_BYTES (sizeof(struct inbound_conn) + H2_SERVER_CONN)
 
 static bool conn_has_room(struct inbound_conn *c)
 {
-    return shares_make_room(&c->client.info.share, SHARES_CONNECTIONS, 1) &&
-           shares_make_room(&c->client.info.share, SHARES_MEMORY, CONN_BYTES);
+    return shares_make_room(&c->info.share, SHARES_CONNECTIONS, 1) &&
+           shares_make_room(&c->info.share, SHARES_MEMORY, CONN_BYTES);
 }
 
 static bool conn_has_request(const struct inbound_conn *c)
 {
-    return c->http.h1 != NULL ? h1_server_open(c->http.h1) > 0 : c->http.h2 != NULL && h2_server_open(c->http.h2) > 0;
+    return c->h1 != NULL ? h1_server_open(c->h1) > 0 : c->h2 != NULL && h2_server_open(c->h2) > 0;
 }
 
 /* 0: it has no request; 1: it has one; 2: it has one that asks whether the process lives or is ready. */
 static int conn_worth(const struct inbound_conn *c)
 {
-    return conn_has_request(c) ? 1 + c->client.info.probes : 0;
+    return conn_has_request(c) ? 1 + c->info.probes : 0;
 }
 
 /* Of its client's connections, or of all if its client has none, the one without a request that waits longest; if all
@@ -732,9 +872,8 @@ static struct inbound_conn *conn_that_makes_way(const struct inbound_conn *newco
     struct inbound_conn *own = NULL, *any = NULL;
     belfry_list_each (node, &newcomer->all->staying) {
         struct inbound_conn *c = belfry_container(node, struct inbound_conn, in_all);
-        struct inbound_conn **best =
-            shares_same_client(&c->client.info.share, &newcomer->client.info.share) ? &own : &any;
-        if (c->client.info.share.ending)
+        struct inbound_conn **best = shares_same_client(&c->info.share, &newcomer->info.share) ? &own : &any;
+        if (c->info.share.ending)
             continue;
         if (*best == NULL || conn_worth(c) < conn_worth(*best) ||
             (conn_worth(c) == conn_worth(*best) && c->asked_ms < (*best)->asked_ms))
@@ -782,7 +921,7 @@ static struct inbound_conn *conn_create(struct inbound_conns *all, const struct 
     if (c == NULL)
         return NULL;
     c->all = all;
-    inbound_reader_init(&c->reader);
+    c->read_bytes = INBOUND_CONN_INPUT / 4;
     conn_waits_init(&c->waits, &all->waits);
     belfry_list_init(&c->in_all);
     belfry_list_init(&c->in_dirty);
@@ -790,11 +929,9 @@ static struct inbound_conn *conn_create(struct inbound_conns *all, const struct 
     belfry_list_init(&c->in_expelled);
     belfry_list_init(&c->in_put_off);
     belfry_list_init(&c->in_refused);
-    belfry_list_init(&c->pong.node);
+    belfry_list_init(&c->in_pongs);
     c->holds = 1;
-    enum belfry_err err = inbound_client_init(&c->client, &all->shares, &arrival->peer);
-    c->client.info.policy = arrival->policy;
-    c->client.info.tls = arrival->tls != NULL;
+    enum belfry_err err = conn_init_client(c, arrival);
     bool has_no_room = err == BELFRY_OK && !arrival->refused && !conn_finds_room(c, now_ms);
     all->stats.refused_connections += has_no_room; /* the owner counts those that the process has no place for */
     if (err == BELFRY_OK && (has_no_room || arrival->refused))
@@ -810,11 +947,11 @@ static void conn_join(struct inbound_conn *c, uint64_t now_ms)
 {
     struct inbound_conns *all = c->all;
     all->n_handles++;
-    all->n_tls += c->client.info.tls;
+    all->n_tls += c->info.tls;
     all->stats.connections++;
-    shares_count(&c->client.info.share, SHARES_CONNECTIONS, 0, 1);
+    shares_count(&c->info.share, SHARES_CONNECTIONS, 0, 1);
     c->number = ++all->stats.accepted;
-    c->client.info.leaving = all->shut;
+    c->info.leaving = all->shut;
     all->n_leaving += all->shut;
     belfry_list_append(all->shut ? &all->leaving : &all->staying, &c->in_all);
     c->asked_ms = now_ms;
@@ -849,8 +986,38 @@ void inbound_conn_tell_to_leave(struct inbound_conn *c)
 {
     belfry_list_remove(&c->in_all);
     belfry_list_append(&c->all->leaving, &c->in_all);
-    c->client.info.leaving = true;
+    c->info.leaving = true;
     c->all->n_leaving++;
-    inbound_http_shut(&c->http);
+    if (c->h1 != NULL)
+        h1_server_shut(c->h1);
+    else if (c->h2 != NULL)
+        h2_server_shut(c->h2);
     conn_make_dirty(c);
+}
+
+/* ---- what connections share ---- */
+
+/* The timer does not keep the loop alive. */
+void inbound_conns_start(struct inbound_conns *all)
+{
+    uv_loop_t *loop = all->opts->loop;
+    uv_check_init(loop, &all->put_off_check);
+    uv_idle_init(loop, &all->put_off_idle);
+    uv_timer_init(loop, &all->pongs_timer);
+    uv_unref((uv_handle_t *)&all->pongs_timer);
+    all->put_off_check.data = all->put_off_idle.data = all->pongs_timer.data = all;
+    all->n_handles += 3;
+}
+
+static void on_conns_handle_closed(uv_handle_t *handle)
+{
+    struct inbound_conns *all = handle->data;
+    all->handle_closed(all);
+}
+
+void inbound_conns_close_handles(struct inbound_conns *all)
+{
+    uv_close((uv_handle_t *)&all->put_off_check, on_conns_handle_closed);
+    uv_close((uv_handle_t *)&all->put_off_idle, on_conns_handle_closed);
+    uv_close((uv_handle_t *)&all->pongs_timer, on_conns_handle_closed);
 }

@@ -12,19 +12,17 @@
 
 #include "base/buf.h"
 #include "server/conn_waits.h"
+#include "server/h1_server.h"
+#include "server/h2_server.h"
 #include "server/h2_teardown.h"
 #include "server/inbound.h"
-#include "server/inbound_client.h"
-#include "server/inbound_http.h"
-#include "server/inbound_pongs.h"
 #include "server/inbound_probe.h"
-#include "server/inbound_put_off.h"
-#include "server/inbound_reader.h"
 #include "server/inbound_round.h"
 #include "server/inbound_sniff.h"
 #include "server/inbound_socket.h"
 #include "server/proxy_head.h"
 
+#define INBOUND_CONN_INPUT  (64 * 1024) /* bytes per read, at most */
 #define INBOUND_CONN_PLAIN  (16 * 1024) /* of one TLS record */
 #define INBOUND_CONN_OUTPUT (64 * 1024) /* that one pull yields, about */
 
@@ -40,11 +38,14 @@ struct inbound_conns {
     struct belfry_list staying; /* in the order of their numbers */
     struct belfry_list leaving; /* connections that were told to leave are here instead */
     size_t n_leaving;
-    struct belfry_list prompt;      /* connections that sent a request, and have something to write: written first */
-    struct belfry_list dirty;       /* other connections with something to write */
-    struct belfry_list expelled;    /* to be flushed once more, or closed */
-    struct inbound_put_off put_off; /* connections with input, which are read after the others */
-    struct inbound_pongs pongs;     /* of connections that owe one */
+    struct belfry_list prompt;   /* connections that sent a request, and have something to write: written first */
+    struct belfry_list dirty;    /* other connections with something to write */
+    struct belfry_list expelled; /* to be flushed once more, or closed */
+    struct belfry_list put_off;  /* connections with input, which are read after the others */
+    uv_check_t put_off_check;
+    uv_idle_t put_off_idle;   /* active while there are any, so that the loop does not block */
+    struct belfry_list pongs; /* connections that owe an answer to a PING; the first that is due first */
+    uv_timer_t pongs_timer;
     struct inbound_round certified; /* connections with TLS, whose certificates are checked */
     struct inbound_waits waits;
     struct h2_teardown teardown;
@@ -78,7 +79,8 @@ enum inbound_state {
 
 struct inbound_conn {
     struct inbound_conns *all;
-    struct inbound_client client;
+    struct exchange_conn info; /* whose connection it is, for one */
+    char *user;                /* info's; owned */
     struct inbound_socket socket;
     struct belfry_tls *tls; /* lent; NULL: plain */
     uv_poll_t poll;
@@ -91,16 +93,21 @@ struct inbound_conn {
     bool refused;                  /* there is no room for it: it is answered so (refusal.h), and counts for nothing */
     struct proxy_head *proxy_head; /* PROXY_HEAD only; owned */
     struct inbound_sniff sniff;    /* SNIFFING */
-    struct inbound_reader reader;
-    struct inbound_http http;         /* HTTP1 and HTTP2 only */
+    size_t read_bytes;             /* of the next read, at most */
+    struct h1_server *h1;          /* HTTP1 only; owned */
+    struct h2_server *h2;          /* HTTP2 only; owned */
     struct h2_teardown_item teardown; /* of HTTP/2, when it has ended */
     uint64_t asked_ms;                /* when it was accepted, or its last request began */
     unsigned holds;                   /* of `poll`, and of `teardown`: the last one frees */
     size_t counted;                   /* of SHARES_MEMORY; HTTP/2 counts its own */
     struct inbound_probe probe;
-    struct inbound_pong pong; /* HTTP2 only */
-    struct belfry_list in_all, in_dirty, in_certified, in_expelled, in_put_off, in_refused;
+    uint64_t pong_due_ms; /* when it is in `pongs` */
+    struct belfry_list in_all, in_dirty, in_certified, in_expelled, in_put_off, in_pongs, in_refused;
 };
+
+/* Starts the handles that connections of `all` share, and closes them: then nothing is read or answered any more. */
+void inbound_conns_start(struct inbound_conns *all);
+void inbound_conns_close_handles(struct inbound_conns *all);
 
 /* As inbound_accept(). */
 BELFRY_NODISCARD enum belfry_err inbound_conn_accept(struct inbound_conns *all, const struct inbound_arrival *arrival,
@@ -122,10 +129,6 @@ void inbound_conn_finish_expelled(struct inbound_conn *c, uint64_t now_ms); /* h
 /* Tells the peer to connect elsewhere: peers reconnect if they need to. */
 void inbound_conn_tell_to_leave(struct inbound_conn *c);
 
-/* It owes an answer to a PING, which has waited long enough. */
-void inbound_conn_on_pong(struct inbound_pong *pong);
-
-/* It was put off, and it is its turn to be read. */
-void inbound_conn_on_put_off(struct belfry_list *in_put_off, uint64_t now_ms);
+void inbound_conn_log(const struct inbound_conn *c, enum belfry_log_level level, const char *event, const char *why);
 
 #endif

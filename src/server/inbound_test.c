@@ -9,6 +9,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +45,7 @@ struct fixture {
     size_t n_open;
     size_t pumped[N_OPEN]; /* bytes written by each /pump */
     int n_gone, n_begun;
-    char user[64], peer[64];
+    char user[64], peer[64], client[64]; /* client: as shares name it */
     struct client_address address;
     const void *policy;
     uint64_t id;
@@ -118,6 +119,7 @@ static void begin(struct exchange *x, const struct exchange_head *head, void *us
     f.tls = conn->tls;
     snprintf(f.user, sizeof(f.user), "%s", conn->user != NULL ? conn->user : "");
     snprintf(f.peer, sizeof(f.peer), "%s", conn->peer);
+    snprintf(f.client, sizeof(f.client), "%s", shares_name(exchange_share(x)));
     f.address = conn->address;
     if (belfry_bytes_equal(head->path, belfry_bytes_str("/hello"))) {
         exchange_answer(x, 200, NULL, 0, belfry_bytes_str("hello"));
@@ -332,6 +334,7 @@ static void http1_is_served_and_kept_alive(void **state)
     expect(fd, HELLO HELLO);
     assert_int_equal(f.id, id);
     assert_string_equal(f.peer, "127.0.0.1:5");
+    assert_string_equal(f.client, "127.0.0.0/8");
     assert_string_equal(f.user, "");
     assert_int_equal(*(const int *)f.policy, 7);
     assert_int_equal(stats().http1, 1);
@@ -432,6 +435,7 @@ static void a_balancer_names_its_client(void **state)
     say_bytes(whole, request, sizeof(request) - 1);
     expect(whole, HELLO);
     assert_string_equal(f.peer, "203.0.113.9:4711");
+    assert_string_equal(f.client, "203.0.113.9");
     assert_int_equal(f.address.family, CLIENT_IPV4);
     assert_memory_equal(f.address.bytes, "\xcb\0\x71\x09", 4);
     f.peer[0] = '\0';
@@ -591,6 +595,155 @@ static size_t hear_frame(int fd, unsigned char type, char *payload, size_t cap)
     }
     fail_msg("no frame of type %d", type);
     return 0;
+}
+
+/* ---- who is read, how much and when ---- */
+
+#define POST "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000\r\n\r\n"
+
+static struct {
+    uint64_t takes_ns; /* what a handler does with each request, or each piece of a body */
+    uint64_t first_id; /* of connections */
+    char order[64];    /* whose requests or pieces came, as letters */
+    size_t last_piece, longest_piece, n_pieces;
+} reading;
+
+static void take_time(const struct exchange *x)
+{
+    if (strlen(reading.order) < sizeof(reading.order) - 1)
+        reading.order[strlen(reading.order)] = (char)('a' + (exchange_conn(x)->id - reading.first_id));
+    for (uint64_t until = uv_hrtime() + reading.takes_ns; uv_hrtime() < until;) {
+    }
+}
+
+static void on_piece(struct exchange *x, struct belfry_bytes bytes, void *user)
+{
+    (void)user;
+    reading.n_pieces++;
+    reading.last_piece = bytes.len;
+    reading.longest_piece = bytes.len > reading.longest_piece ? bytes.len : reading.longest_piece;
+    take_time(x);
+    exchange_taken(x, bytes.len);
+}
+
+static void begin_pieces(struct exchange *x, const struct exchange_head *head, void *user)
+{
+    (void)head, (void)user;
+    static const struct exchange_events pieces = {on_piece, on_body_end, exchange_ignore, exchange_ignore};
+    exchange_handle(x, &pieces, NULL);
+}
+
+static void turn_until_pieces(size_t n)
+{
+    for (uint64_t end = belfry_clock_ms() + 5000; reading.n_pieces < n && belfry_clock_ms() < end;)
+        turn();
+    assert_true(reading.n_pieces >= n);
+}
+
+/* A unix socket, which holds more than one read takes. */
+static void reads_are_as_large_as_handling_them_is_fast(void **state)
+{
+    (void)state;
+    enum { LEAST = 2 * 1024, MOST = 64 * 1024, HELD = 2 * MOST };
+    static char bytes[HELD];
+    int pair[2], held = 4 * HELD;
+    memset(&reading, 0, sizeof(reading));
+    f.begin = begin_pieces;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
+    setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &held, sizeof(held));
+    struct inbound_arrival arrival = {.fd = pair[1], .peer = {.family = CLIENT_UNIX}};
+    assert_int_equal(inbound_accept(f.group, &arrival, belfry_clock_ms()), BELFRY_OK);
+
+    reading.takes_ns = 600000; /* each time more than a turn's reads of a connection may take */
+    say(pair[0], POST);
+    turn();
+    say_bytes(pair[0], bytes, HELD);
+    for (size_t i = 1, most = MOST; i<20; i++, most = most / 2> LEAST ? most / 2 : LEAST) {
+        turn_until_pieces(i);
+        assert_true(reading.last_piece <= most);
+    }
+    assert_int_equal(reading.last_piece, LEAST);
+    turn_until_pieces(30);
+    assert_int_equal(reading.last_piece, LEAST);
+
+    reading.takes_ns = 0;
+    for (uint64_t end = belfry_clock_ms() + 5000; reading.longest_piece < MOST && belfry_clock_ms() < end; turn())
+        belfry_ignore(send(pair[0], bytes, HELD, MSG_NOSIGNAL));
+    for (int i = 0; i < 20; i++, turn())
+        belfry_ignore(send(pair[0], bytes, HELD, MSG_NOSIGNAL));
+    assert_int_equal(reading.longest_piece, MOST); /* as long as the buffer */
+    close(pair[0]);
+}
+
+static void begin_slowly(struct exchange *x, const struct exchange_head *head, void *user)
+{
+    (void)head, (void)user;
+    take_time(x);
+    exchange_answer(x, 200, NULL, 0, belfry_bytes_str("hello"));
+}
+
+static void run_until_order(size_t n)
+{
+    for (uint64_t end = belfry_clock_ms() + 5000; strlen(reading.order) < n && belfry_clock_ms() < end;)
+        uv_run(&f.loop, UV_RUN_NOWAIT);
+}
+
+/* Two of them use up the time of a turn, and nothing is flushed: from then on each that can be read is put off. */
+static void connections_that_are_put_off_have_their_turns_in_order(void **state)
+{
+    (void)state;
+    enum { PEERS = 4 };
+    int fds[PEERS], probe = connect_peer(NULL);
+    say(probe, GET("/hello"));
+    expect(probe, HELLO);
+    memset(&reading, 0, sizeof(reading));
+    reading.first_id = f.id + 1;
+    f.begin = begin_pieces;
+    for (int i = 0; i < PEERS; i++) {
+        fds[i] = connect_peer(NULL);
+        say(fds[i], POST);
+    }
+    turn_for(20);
+    reading.takes_ns = 2100000; /* more than there is for all that are put off */
+    for (int i = 0; i < PEERS; i++)
+        say(fds[i], "piece");
+    run_until_order(3);
+    assert_string_equal(reading.order, "abc");
+    assert_int_equal(uv_backend_timeout(&f.loop), 0); /* it does not block while some are put off */
+    say(fds[2], "piece");
+    run_until_order(5);
+    assert_string_equal(reading.order, "abcdc"); /* the one without a turn yet was first */
+    for (int i = 0; i < 4; i++)
+        uv_run(&f.loop, UV_RUN_NOWAIT);
+    assert_int_not_equal(uv_backend_timeout(&f.loop), 0);
+    for (int i = 0; i < PEERS; i++)
+        close(fds[i]);
+    close(probe);
+}
+
+static void a_connection_that_has_ended_has_no_turn(void **state)
+{
+    (void)state;
+    enum { PEERS = 24 }; /* whose requests take 50 ms */
+    int fds[PEERS];
+    close_group();
+    assert_int_equal(open_group((struct inbound_opts){.greet_ms = 30}), BELFRY_OK);
+    memset(&reading, 0, sizeof(reading));
+    reading.takes_ns = 2100000;
+    f.begin = begin_slowly;
+    for (int i = 0; i < PEERS; i++)
+        fds[i] = connect_peer(NULL);
+    for (int i = 0; i < PEERS; i++)
+        say(fds[i], GET("/slow"));
+    for (uint64_t end = belfry_clock_ms() + 5000; belfry_clock_ms() < end;) {
+        uv_run(&f.loop, UV_RUN_NOWAIT);
+        if (strlen(reading.order) + stats().ended_greetings == PEERS)
+            break;
+    }
+    assert_true(stats().ended_greetings > 0);
+    assert_int_equal(strlen(reading.order) + stats().ended_greetings, PEERS);
+    for (int i = 0; i < PEERS; i++)
+        close(fds[i]);
 }
 
 static void costly_input_is_put_off(void **state)
@@ -875,6 +1028,69 @@ static void a_malformed_head_is_not_waited_for(void **state)
     exchange_write(f.open[0], "later", 5);
     assert_int_equal(hear_frame(fd, 0, payload, sizeof(payload)), 5);
     close(fd);
+}
+
+/* ---- answers to PINGs ---- */
+
+static void say_ping(int fd)
+{
+    say_bytes(fd, (const unsigned char[17]){0, 0, 8, 6}, 17);
+}
+
+static int open_h2_stream(int n)
+{
+    static char payload[65536];
+    int fd = connect_peer(NULL);
+    say_h2_greeting(fd);
+    say_h2_request(fd, 1, "/open");
+    hear_frame(fd, 1, payload, sizeof(payload));
+    assert_int_equal(f.n_begun, n);
+    return fd;
+}
+
+static void answers_to_pings_wait_for_company_but_not_for_long(void **state)
+{
+    (void)state;
+    char payload[64];
+    int first = open_h2_stream(1), second = open_h2_stream(2);
+    uint64_t from = belfry_clock_ms();
+    say_ping(first);
+    turn_for(20);
+    uint64_t later = belfry_clock_ms();
+    say_ping(second);
+    hear_frame(first, 6, payload, sizeof(payload));
+    assert_true(belfry_clock_ms() >= from + 50);
+    hear_frame(second, 6, payload, sizeof(payload));
+    assert_true(belfry_clock_ms() >= later + 50);
+    say_ping(second); /* the timer goes on for those that come later */
+    hear_frame(second, 6, payload, sizeof(payload));
+    uint64_t writes = stats().writes;
+    say_ping(first);
+    turn();
+    exchange_write(f.open[0], "later", 5);
+    hear_frame(first, 6, payload, sizeof(payload));
+    assert_int_equal(hear_frame(first, 0, payload, sizeof(payload)), 5);
+    assert_int_equal(stats().writes, writes + 1); /* both with one */
+    close(first);
+    close(second);
+}
+
+static void a_connection_that_has_ended_owes_no_answer(void **state)
+{
+    (void)state;
+    char payload[64];
+    int stays = open_h2_stream(1), leaves = open_h2_stream(2);
+    say_ping(leaves);
+    say_ping(stays);
+    turn();
+    close(leaves);
+    hear_frame(stays, 6, payload, sizeof(payload));
+    assert_int_equal(stats().connections, 1);
+    say_ping(stays);
+    turn();
+    close(stays);
+    turn_for(20);
+    assert_false(uv_loop_alive(&f.loop)); /* no timer keeps it */
 }
 
 /* ---- many exchanges ---- */
@@ -1760,6 +1976,8 @@ static void tls_serves_http1_and_knows_the_user(void **state)
     assert_int_equal(hear_tls(&p, buf, sizeof(HELLO) - 1), sizeof(HELLO) - 1);
     assert_string_equal(buf, HELLO);
     assert_string_equal(f.user, "alice");
+    assert_string_equal(f.client, "user \"alice\"");
+    assert_string_equal(f.peer, "127.0.0.1:5");
     assert_true(f.tls);
     assert_int_equal(stats().tls, 1);
     assert_int_equal(stats().http1, 1);
@@ -1767,6 +1985,61 @@ static void tls_serves_http1_and_knows_the_user(void **state)
     close_tls(&p);
     turn_for(20);
     assert_int_equal(stats().tls, 0);
+}
+
+static bool is_tier(const void *policy, const char *user)
+{
+    return *(const int *)policy == 7 && strcmp(user, "alice") == 0;
+}
+
+static void a_tier_below_is_known_by_its_certificate(void **state)
+{
+    (void)state;
+    char buf[sizeof(HELLO)] = "";
+    close_group();
+    assert_int_equal(open_group((struct inbound_opts){.is_tier = is_tier}), BELFRY_OK);
+    struct tls_peer p = connect_tls(NULL, true);
+    assert_int_equal(SSL_write(p.ssl, GET("/hello"), sizeof(GET("/hello")) - 1), sizeof(GET("/hello")) - 1);
+    assert_int_equal(hear_tls(&p, buf, sizeof(HELLO) - 1), sizeof(HELLO) - 1);
+    assert_string_equal(f.user, "alice");
+    assert_string_equal(f.client, "tier \"alice\"");
+    close_tls(&p);
+}
+
+static void gone_of_alice(struct exchange *x, void *user)
+{
+    assert_string_equal(exchange_conn(x)->user, "alice");
+    crowd_gone(x, user);
+}
+
+static void begin_of_alice(struct exchange *x, const struct exchange_head *head, void *user)
+{
+    static const struct exchange_events of_alice = {on_body, on_body_end, on_writable, gone_of_alice};
+    begin_crowd(x, head, user);
+    exchange_handle(x, &of_alice, NULL);
+}
+
+/* Exchanges end in steps, when the TLS connection is no more. */
+static void the_user_is_known_until_the_last_exchange_has_ended(void **state)
+{
+    (void)state;
+    static const char greeting[] = PREFACE "\0\0\0\4\0\0\0\0\0";
+    f.begin = begin_of_alice;
+    n_crowd = 0;
+    struct tls_peer p = connect_tls("\x02h2", true);
+    assert_int_equal(SSL_write(p.ssl, greeting, sizeof(greeting) - 1), sizeof(greeting) - 1);
+    for (unsigned char id = 1; id < 128; id = (unsigned char)(id + 2)) {
+        const unsigned char frame[] = {0, 0, 6, 1, 5, 0, 0, 0, id, 0x82, 0x86, 0x84, 0x01, 1, 'a'};
+        assert_int_equal(SSL_write(p.ssl, frame, sizeof(frame)), sizeof(frame));
+    }
+    for (uint64_t end = belfry_clock_ms() + 5000; n_crowd < 64 && belfry_clock_ms() < end;)
+        turn();
+    close_tls(&p);
+    for (uint64_t end = belfry_clock_ms() + 5000; stats().connections > 0 && belfry_clock_ms() < end;)
+        uv_run(&f.loop, UV_RUN_ONCE);
+    assert_in_range(n_crowd, 1, 63);
+    turn_for(20);
+    assert_int_equal(n_crowd, 0);
 }
 
 static void tls_serves_http2_by_alpn_and_carries_megabytes(void **state)
@@ -2082,6 +2355,55 @@ static void refused_memory_costs_an_http2_connection_at_most(void **state)
     assert_true(refuse_sweep(h2_scenario) >= 8);
 }
 
+/* False: the handshake is done, or has failed. */
+static bool tls_goes_on(struct tls_peer *p, int done)
+{
+    bool waits = done <= 0 && SSL_get_error(p->ssl, done) == SSL_ERROR_WANT_READ;
+    if (waits)
+        turn();
+    ERR_clear_error();
+    return waits;
+}
+
+static enum belfry_err tls_scenario(void)
+{
+    int server;
+    char buf[sizeof(HELLO)] = "";
+    struct tls_peer p;
+    struct belfry_tls_server_opts opts = {.cert = keys.server, .key = keys.server_key, .client_ca = keys.ca};
+    enum belfry_err err = open_group((struct inbound_opts){0});
+    char why[256];
+    if (err == BELFRY_OK)
+        err = belfry_tls_create_server(&opts, &f.server_tls, why, sizeof(why));
+    if (err == BELFRY_OK) {
+        make_pair(&p.fd, &server, 0);
+        err = accept_plain(server, f.server_tls);
+        p.ctx = SSL_CTX_new(TLS_client_method());
+        SSL_CTX_use_certificate_chain_file(p.ctx, keys.client);
+        SSL_CTX_use_PrivateKey_file(p.ctx, keys.client_key, SSL_FILETYPE_PEM);
+        p.ssl = SSL_new(p.ctx);
+        SSL_set_fd(p.ssl, p.fd);
+        SSL_set_connect_state(p.ssl);
+        if (err == BELFRY_OK) {
+            while (tls_goes_on(&p, SSL_do_handshake(p.ssl)))
+                ;
+            SSL_write(p.ssl, GET("/hello"), sizeof(GET("/hello")) - 1);
+            err = hear_tls(&p, buf, sizeof(HELLO) - 1) == sizeof(HELLO) - 1 ? BELFRY_OK : BELFRY_ERR_NOMEM;
+        }
+        close_tls(&p);
+    }
+    close_group();
+    return err;
+}
+
+static void refused_memory_costs_a_connection_with_tls_at_most(void **state)
+{
+    (void)state;
+    signal(SIGPIPE, SIG_IGN); /* OpenSSL may write when the server has closed */
+    assert_true(refuse_sweep(tls_scenario) >= 8);
+    signal(SIGPIPE, SIG_DFL);
+}
+
 static enum belfry_err proxy_scenario(void)
 {
     int client, server;
@@ -2165,13 +2487,20 @@ int main(void)
         cmocka_unit_test_setup_teardown(shutting_goes_on_from_the_oldest, setup, teardown),
         cmocka_unit_test_setup_teardown(shutting_up_to_a_number_spares_newcomers, setup, teardown),
         cmocka_unit_test_setup_teardown(shutting_ends_the_idle_and_waits_for_the_rest, setup, teardown),
+        cmocka_unit_test_setup_teardown(reads_are_as_large_as_handling_them_is_fast, setup, teardown),
+        cmocka_unit_test_setup_teardown(connections_that_are_put_off_have_their_turns_in_order, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_connection_that_has_ended_has_no_turn, setup, teardown),
         cmocka_unit_test_setup_teardown(costly_input_is_put_off, setup, teardown),
+        cmocka_unit_test_setup_teardown(answers_to_pings_wait_for_company_but_not_for_long, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_connection_that_has_ended_owes_no_answer, setup, teardown),
         cmocka_unit_test_setup_teardown(a_balancer_names_its_client, setup, teardown),
         cmocka_unit_test_setup_teardown(a_health_check_of_a_balancer_has_its_own_address, setup, teardown),
         cmocka_unit_test_setup_teardown(a_balancer_without_a_head_is_closed, setup, teardown),
         cmocka_unit_test_setup_teardown(a_head_from_elsewhere_is_no_http, setup, teardown),
         cmocka_unit_test_setup_teardown(a_balancers_head_comes_before_tls, setup, teardown),
         cmocka_unit_test_setup_teardown(tls_serves_http1_and_knows_the_user, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_tier_below_is_known_by_its_certificate, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_user_is_known_until_the_last_exchange_has_ended, setup, teardown),
         cmocka_unit_test_setup_teardown(tls_serves_http2_by_alpn_and_carries_megabytes, setup, teardown),
         cmocka_unit_test_setup_teardown(who_does_not_speak_tls_is_closed, setup, teardown),
         cmocka_unit_test_setup_teardown(connection_ends_when_its_certificate_expires, setup, teardown),
@@ -2183,6 +2512,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_peer_that_closes_its_unix_socket_during_a_response_is_found, setup, teardown),
         cmocka_unit_test(refused_memory_costs_a_connection_at_most),
         cmocka_unit_test(refused_memory_costs_an_http2_connection_at_most),
+        cmocka_unit_test(refused_memory_costs_a_connection_with_tls_at_most),
         cmocka_unit_test(refused_memory_costs_a_balancers_connection_at_most),
     };
     return cmocka_run_group_tests(tests, make_keys, remove_keys);
