@@ -105,45 +105,45 @@ static void conn_time_is_up(struct inbound_conn *c, uint64_t now_ms)
 {
     struct inbound_stats *stats = &c->all->stats;
     switch (c->waits.peer.kind) {
-    case INBOUND_WAIT_GREETING:
+    case CONN_WAIT_GREETING:
         stats->ended_greetings++;
         inbound_conn_close(c);
         return;
-    case INBOUND_WAIT_HANDSHAKE:
+    case CONN_WAIT_HANDSHAKE:
         stats->ended_handshakes++;
         inbound_conn_close(c);
         return;
-    case INBOUND_WAIT_HEAD:
+    case CONN_WAIT_HEAD:
         stats->ended_heads++;
         conn_end_late(c, HEAD_LATE, now_ms);
         return;
-    case INBOUND_WAIT_IDLE_HTTP2:
+    case CONN_WAIT_IDLE_HTTP2:
         stats->ended_idle++;
-        conn_waits_expect(&c->waits, INBOUND_WAIT_NONE, now_ms);
+        conn_waits_expect(&c->waits, CONN_WAIT_NONE, now_ms);
         inbound_conn_tell_to_leave(c);
         return;
-    case INBOUND_WAIT_LINGER:
+    case CONN_WAIT_LINGER:
         if (c->state == INBOUND_HTTP2) /* it was shut, and had time to answer */
             inbound_conn_linger(c, now_ms);
         else
             inbound_conn_close(c);
         return;
-    case INBOUND_WAIT_IDLE:
+    case CONN_WAIT_IDLE:
         stats->ended_idle++;
         inbound_conn_linger(c, now_ms); /* its next request may be on its way */
         return;
-    case INBOUND_WAIT_UNREAD:
-    case INBOUND_WAIT_PROBE:
-    case INBOUND_N_WAITS:
-    case INBOUND_WAIT_NONE:
+    case CONN_WAIT_UNREAD:
+    case CONN_WAIT_PROBE:
+    case CONN_N_WAITS:
+    case CONN_WAIT_NONE:
         assert(false);
     }
 }
 
-static void end_late(struct inbound_conns *all, enum inbound_wait_kind kind, size_t most, uint64_t now_ms)
+static void end_late(struct inbound_conns *all, enum conn_wait_kind kind, size_t most, uint64_t now_ms)
 {
-    struct inbound_wait *wait;
-    for (; most > 0 && (wait = inbound_waits_due(&all->waits, kind, now_ms)) != NULL; most--)
+    struct conn_wait *wait;
+    for (; most > 0 && (wait = conn_wait_lists_due(&all->waits, kind, now_ms)) != NULL; most--)
         conn_time_is_up(belfry_container(wait, struct inbound_conn, waits.peer), now_ms);
 }
 
@@ -163,9 +163,9 @@ static bool memory_is_short(const struct inbound_conns *all)
 
 static void end_unread(struct inbound_conns *all, uint64_t now_ms)
 {
-    struct inbound_wait *wait;
+    struct conn_wait *wait;
     for (int i = 0; i < PER_TICK && memory_is_short(all); i++) {
-        if ((wait = inbound_waits_due(&all->waits, INBOUND_WAIT_UNREAD, now_ms)) == NULL)
+        if ((wait = conn_wait_lists_due(&all->waits, CONN_WAIT_UNREAD, now_ms)) == NULL)
             return;
         all->stats.ended_unread++;
         conn_end_late(belfry_container(wait, struct inbound_conn, waits.unread), UNREAD, now_ms);
@@ -174,12 +174,12 @@ static void end_unread(struct inbound_conns *all, uint64_t now_ms)
 
 static void end_all_late(struct inbound_conns *all, uint64_t now_ms)
 {
-    static const enum inbound_wait_kind always[] = {INBOUND_WAIT_GREETING, INBOUND_WAIT_HANDSHAKE, INBOUND_WAIT_HEAD,
-                                                    INBOUND_WAIT_IDLE, INBOUND_WAIT_LINGER};
+    static const enum conn_wait_kind always[] = {CONN_WAIT_GREETING, CONN_WAIT_HANDSHAKE, CONN_WAIT_HEAD,
+                                                 CONN_WAIT_IDLE, CONN_WAIT_LINGER};
     for (size_t i = 0; i < sizeof(always) / sizeof(always[0]); i++)
         end_late(all, always[i], PER_TICK, now_ms);
     size_t excess = excess_connections(all);
-    end_late(all, INBOUND_WAIT_IDLE_HTTP2, excess < PER_TICK ? excess : PER_TICK, now_ms);
+    end_late(all, CONN_WAIT_IDLE_HTTP2, excess < PER_TICK ? excess : PER_TICK, now_ms);
     end_unread(all, now_ms);
 }
 
@@ -187,7 +187,7 @@ static void conn_probe(struct inbound_conn *c, uint64_t now_ms)
 {
     struct inbound_conns *all = c->all;
     struct inbound_probe_info info;
-    inbound_wait_for(&all->waits, &c->waits.probe, INBOUND_WAIT_NONE, 0);
+    conn_wait_for(&all->waits, &c->waits.probe, CONN_WAIT_NONE, 0);
     inbound_probe_ask(c->socket.fd, &info);
     switch (inbound_probe_judge(&c->probe, &info, now_ms, all->opts->dead_ms)) {
     case INBOUND_CLEAR:
@@ -208,8 +208,8 @@ static void conn_probe(struct inbound_conn *c, uint64_t now_ms)
 
 static void probe_some(struct inbound_conns *all, uint64_t now_ms)
 {
-    struct inbound_wait *wait;
-    for (int i = 0; i < PER_TICK && (wait = inbound_waits_due(&all->waits, INBOUND_WAIT_PROBE, now_ms)) != NULL; i++)
+    struct conn_wait *wait;
+    for (int i = 0; i < PER_TICK && (wait = conn_wait_lists_due(&all->waits, CONN_WAIT_PROBE, now_ms)) != NULL; i++)
         conn_probe(belfry_container(wait, struct inbound_conn, waits.probe), now_ms);
 }
 
@@ -270,22 +270,22 @@ static void group_set_spans(struct inbound_group *group, const struct inbound_ti
 {
     uint64_t greet_ms = times->greet_ms != 0 ? times->greet_ms : INBOUND_GREET_MS;
     uint64_t idle_ms = times->idle_ms != 0 ? times->idle_ms : INBOUND_IDLE_MS;
-    const uint64_t span_ms[INBOUND_N_WAITS] = {[INBOUND_WAIT_GREETING] = greet_ms,
-                                               [INBOUND_WAIT_HANDSHAKE] = greet_ms,
-                                               [INBOUND_WAIT_HEAD] = greet_ms,
-                                               [INBOUND_WAIT_IDLE] = idle_ms,
-                                               [INBOUND_WAIT_IDLE_HTTP2] = idle_ms,
-                                               [INBOUND_WAIT_LINGER] = group->opts.linger_ms,
-                                               [INBOUND_WAIT_UNREAD] =
-                                                   times->unread_ms != 0 ? times->unread_ms : INBOUND_UNREAD_MS,
-                                               [INBOUND_WAIT_PROBE] = group->opts.probe_ms};
-    inbound_waits_set(&group->conns.waits, span_ms);
+    const uint64_t span_ms[CONN_N_WAITS] = {[CONN_WAIT_GREETING] = greet_ms,
+                                            [CONN_WAIT_HANDSHAKE] = greet_ms,
+                                            [CONN_WAIT_HEAD] = greet_ms,
+                                            [CONN_WAIT_IDLE] = idle_ms,
+                                            [CONN_WAIT_IDLE_HTTP2] = idle_ms,
+                                            [CONN_WAIT_LINGER] = group->opts.linger_ms,
+                                            [CONN_WAIT_UNREAD] =
+                                                times->unread_ms != 0 ? times->unread_ms : INBOUND_UNREAD_MS,
+                                            [CONN_WAIT_PROBE] = group->opts.probe_ms};
+    conn_wait_lists_set(&group->conns.waits, span_ms);
 }
 
 static void group_start_ticks(struct inbound_group *group)
 {
     uint64_t tick_ms = TICK_MS;
-    for (size_t i = 0; i < INBOUND_N_WAITS; i++)
+    for (size_t i = 0; i < CONN_N_WAITS; i++)
         tick_ms = belfry_min_time(tick_ms, group->conns.waits.span_ms[i] / 4 + 1);
     tick_ms = belfry_min_time(tick_ms, group->opts.check_ms / 8 + 1);
     uv_timer_start(&group->timer, on_tick, tick_ms, tick_ms);
@@ -320,7 +320,7 @@ static enum belfry_err group_init_conns(struct inbound_group *group)
     belfry_list_init(&conns->pongs);
     belfry_list_init(&conns->refused);
     inbound_round_init(&conns->certified);
-    inbound_waits_init(&conns->waits, (const uint64_t[INBOUND_N_WAITS]){0});
+    conn_wait_lists_init(&conns->waits, (const uint64_t[CONN_N_WAITS]){0});
     h2_teardown_init(&conns->teardown, opts->loop);
     shares_init(&conns->shares, &opts->limits, opts->seed, on_yield, conns);
     shares_tick(&conns->shares, belfry_clock_ms());

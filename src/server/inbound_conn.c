@@ -122,7 +122,7 @@ static void on_wants_flush(void *user)
 static void on_begin(struct exchange *x, const struct exchange_head *head, void *user)
 {
     struct inbound_conn *c = user;
-    conn_waits_expect(&c->waits, INBOUND_WAIT_NONE, 0);
+    conn_waits_expect(&c->waits, CONN_WAIT_NONE, 0);
     c->asked_ms = belfry_clock_ms();
     c->all->n_begun++;
     shares_work(&c->info.share, WORK_REQUESTS, 1);
@@ -278,14 +278,14 @@ void inbound_conn_linger(struct inbound_conn *c, uint64_t now_ms)
     inbound_round_leave(&c->all->certified, &c->in_certified);
     server_destroy(c);
     belfry_list_remove(&c->in_dirty);
-    conn_waits_expect(&c->waits, INBOUND_WAIT_LINGER, now_ms);
+    conn_waits_expect(&c->waits, CONN_WAIT_LINGER, now_ms);
 }
 
 /* The time that its peer has for what comes first. */
 static void conn_expect_first(struct inbound_conn *c, uint64_t now_ms)
 {
-    enum inbound_wait_kind kind = c->state == INBOUND_HANDSHAKE ? INBOUND_WAIT_HANDSHAKE : INBOUND_WAIT_GREETING;
-    conn_waits_expect(&c->waits, c->refused ? INBOUND_WAIT_LINGER : kind, now_ms);
+    enum conn_wait_kind kind = c->state == INBOUND_HANDSHAKE ? CONN_WAIT_HANDSHAKE : CONN_WAIT_GREETING;
+    conn_waits_expect(&c->waits, c->refused ? CONN_WAIT_LINGER : kind, now_ms);
 }
 
 /* It counts for nothing from now on, and waits for its peer's request. If too many do, the first of them has had the
@@ -538,9 +538,9 @@ static void server_receive(struct inbound_conn *c, struct belfry_bytes bytes, ui
         return;
     }
     if (c->h2 != NULL) {
-        if (conn_waits_expects(&c->waits, INBOUND_WAIT_GREETING) &&
+        if (conn_waits_expects(&c->waits, CONN_WAIT_GREETING) &&
             h2_server_greeted(c->h2)) /* from now on it may be idle */
-            conn_waits_expect(&c->waits, INBOUND_WAIT_NONE, 0);
+            conn_waits_expect(&c->waits, CONN_WAIT_NONE, 0);
         conn_waits_http2_head(&c->waits, h2_server_head_since(c->h2), now_ms);
         if (h2_server_owes_pong(c->h2))
             conn_owe_pong(c, now_ms);
@@ -579,7 +579,7 @@ static void continue_handshake(struct inbound_conn *c, uint64_t now_ms)
     if (err == BELFRY_ERR_AGAIN)
         return;
     if (err == BELFRY_OK) {
-        conn_waits_expect(&c->waits, INBOUND_WAIT_GREETING, now_ms);
+        conn_waits_expect(&c->waits, CONN_WAIT_GREETING, now_ms);
         err = conn_take_user(c, belfry_tls_conn_user(tls));
         bool is_h2 = strcmp(belfry_tls_conn_alpn(tls), "h2") == 0;
         if (err == BELFRY_ERR_LIMIT) {

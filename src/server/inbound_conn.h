@@ -47,7 +47,7 @@ struct inbound_conns {
     struct belfry_list pongs; /* connections that owe an answer to a PING; the first that is due first */
     uv_timer_t pongs_timer;
     struct inbound_round certified; /* connections with TLS, whose certificates are checked */
-    struct inbound_waits waits;
+    struct conn_wait_lists waits;
     struct h2_teardown teardown;
     struct shares shares;
     struct inbound_traffic traffic;
