@@ -202,14 +202,6 @@ static void spend_calm(struct h2_server *h2, size_t streams)
         h2->calm -= cost;
 }
 
-/* nghttp2 bounds the PINGs and SETTINGS that it has to answer, but not the resets that malformed requests cause. */
-static void bound_queue(struct h2_server *h2)
-{
-    size_t most = QUEUE_FRAMES + QUEUE_EACH * h2->n_exchanges;
-    if (nghttp2_session_get_outbound_queue_size(h2->session) > most)
-        h2_terminate(h2, NGHTTP2_ENHANCE_YOUR_CALM);
-}
-
 /* ---- an exchange ---- */
 
 static struct h2_exchange *h2_exchange_of(struct exchange *x)
@@ -691,17 +683,6 @@ static int h2_begin_exchange(struct h2_server *h2, int32_t id)
 
 /* ---- from nghttp2: other frames received ---- */
 
-static void probe_answered(struct h2_server *h2, const uint8_t opaque[8])
-{
-    if (h2->state != H2_SERVER_PROBED || memcmp(opaque, probe, sizeof(probe)) != 0)
-        return;
-    h2_move_to(h2, H2_SERVER_SHUT);
-    int32_t last = nghttp2_session_get_last_proc_stream_id(h2->session);
-    note_rc(h2, nghttp2_submit_goaway(h2->session, NGHTTP2_FLAG_NONE, last, NGHTTP2_NO_ERROR, NULL, 0));
-}
-
-/* ---- PINGs ---- */
-
 static int submit_pong(struct h2_server *h2, const uint8_t opaque[8])
 {
     int rc = nghttp2_submit_ping(h2->session, NGHTTP2_FLAG_ACK, opaque);
@@ -728,16 +709,6 @@ static int on_ping(struct h2_server *h2, const uint8_t opaque[8])
     return rc != 0 ? rc : submit_pong(h2, opaque);
 }
 
-/* ---- windows, settings, and the rest ---- */
-
-/* A window of the peer's grew; unhold looks at the connection's own. */
-static void window_changed(struct h2_server *h2, int32_t id)
-{
-    struct h2_exchange *x = id != 0 ? exchange_by_id(h2, id) : NULL;
-    if (x != NULL)
-        exchange_look_again(x);
-}
-
 static void settings_changed(struct h2_server *h2, const nghttp2_settings *settings)
 {
     h2->greeted = true; /* nghttp2 takes no other frame before them */
@@ -749,28 +720,48 @@ static void settings_changed(struct h2_server *h2, const nghttp2_settings *setti
     }
 }
 
+/* A frame is complete. */
 static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
     (void)session;
     struct h2_server *h2 = user;
-    uint8_t type = frame->hd.type, flags = frame->hd.flags;
-    if (type == NGHTTP2_PING && (flags & NGHTTP2_FLAG_ACK) != 0)
-        probe_answered(h2, frame->ping.opaque_data);
-    else if (type == NGHTTP2_PING)
-        return on_ping(h2, frame->ping.opaque_data);
-    else if (type == NGHTTP2_WINDOW_UPDATE)
-        window_changed(h2, frame->hd.stream_id);
-    else if (type == NGHTTP2_SETTINGS)
-        settings_changed(h2, &frame->settings);
-    if (begins_request(frame) && h2_begin_exchange(h2, frame->hd.stream_id) != 0)
-        return NGHTTP2_ERR_CALLBACK_FAILURE;
-    if (type == NGHTTP2_HEADERS)
+    int32_t id = frame->hd.stream_id;
+    uint8_t flags = frame->hd.flags;
+    struct h2_exchange *x;
+
+    switch (frame->hd.type) {
+    case NGHTTP2_HEADERS:
+        if (begins_request(frame) && h2_begin_exchange(h2, id) != 0)
+            return NGHTTP2_ERR_CALLBACK_FAILURE;
         h2_head_clear(h2); /* trailers, too */
-    if ((type == NGHTTP2_HEADERS || type == NGHTTP2_DATA) && (flags & NGHTTP2_FLAG_END_STREAM) != 0) {
-        struct h2_exchange *x = exchange_by_id(h2, frame->hd.stream_id);
+        break;
+    case NGHTTP2_DATA:
+        break;
+    case NGHTTP2_PING:
+        if ((flags & NGHTTP2_FLAG_ACK) == 0)
+            return on_ping(h2, frame->ping.opaque_data);
+        if (h2->state == H2_SERVER_PROBED && memcmp(frame->ping.opaque_data, probe, sizeof(probe)) == 0) {
+            h2_move_to(h2, H2_SERVER_SHUT);
+            int32_t last = nghttp2_session_get_last_proc_stream_id(h2->session);
+            note_rc(h2, nghttp2_submit_goaway(h2->session, NGHTTP2_FLAG_NONE, last, NGHTTP2_NO_ERROR, NULL, 0));
+        }
+        return 0;
+    case NGHTTP2_WINDOW_UPDATE:
+        x = id != 0 ? exchange_by_id(h2, id) : NULL; /* unhold looks at the connection's own window */
         if (x != NULL)
-            h2_exchange_body_end(x);
+            exchange_look_again(x);
+        return 0;
+    case NGHTTP2_SETTINGS:
+        settings_changed(h2, &frame->settings);
+        return 0;
+    default:
+        return 0;
     }
+
+    /* HEADERS, trailers and DATA may end the request */
+    x = (flags & NGHTTP2_FLAG_END_STREAM) != 0 ? exchange_by_id(h2, id) : NULL;
+    if (x != NULL)
+        h2_exchange_body_end(x);
     return 0;
 }
 
@@ -841,27 +832,23 @@ static void goaway_sent(struct h2_server *h2, uint32_t code)
     }
 }
 
-/* The response is complete. The rest of an incomplete request is refused (RFC 9113, 8.1), as gRPC servers do. */
-static void stop_request(struct h2_server *h2, int32_t id)
-{
-    if (nghttp2_session_get_stream_remote_close(h2->session, id) == 0)
-        note_rc(h2, nghttp2_submit_rst_stream(h2->session, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR));
-}
-
 static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
-    (void)session;
     struct h2_server *h2 = user;
+    int32_t id = frame->hd.stream_id;
     uint8_t type = frame->hd.type;
     if (type == NGHTTP2_GOAWAY)
         goaway_sent(h2, frame->goaway.error_code);
-    if (type == NGHTTP2_HEADERS) {
-        struct h2_exchange *x = exchange_by_id(h2, frame->hd.stream_id);
-        if (x != NULL)
-            x->head_sent = true;
-    }
-    if ((type == NGHTTP2_HEADERS || type == NGHTTP2_DATA) && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0)
-        stop_request(h2, frame->hd.stream_id);
+    if (type != NGHTTP2_HEADERS && type != NGHTTP2_DATA)
+        return 0;
+
+    struct h2_exchange *x = type == NGHTTP2_HEADERS ? exchange_by_id(h2, id) : NULL;
+    if (x != NULL)
+        x->head_sent = true;
+
+    /* the response is complete: the rest of an incomplete request is refused (RFC 9113, 8.1), as gRPC servers do */
+    if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0 && nghttp2_session_get_stream_remote_close(session, id) == 0)
+        note_rc(h2, nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR));
     return 0;
 }
 
@@ -879,31 +866,6 @@ static int on_frame_not_send(nghttp2_session *session, const nghttp2_frame *fram
 
 /* ---- create and destroy ---- */
 
-static void session_callbacks(nghttp2_session_callbacks *callbacks)
-{
-    nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
-    nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
-    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame_recv);
-    nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, on_invalid_frame);
-    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data_chunk);
-    nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
-    nghttp2_session_callbacks_set_send_callback(callbacks, on_send);
-    nghttp2_session_callbacks_set_send_data_callback(callbacks, on_send_data);
-    nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_frame_send);
-    nghttp2_session_callbacks_set_on_frame_not_send_callback(callbacks, on_frame_not_send);
-}
-
-static void session_options(nghttp2_option *option)
-{
-    nghttp2_option_set_no_auto_window_update(option, 1);
-    nghttp2_option_set_no_auto_ping_ack(option, 1);
-    nghttp2_option_set_no_closed_streams(option, 1);
-    nghttp2_option_set_max_deflate_dynamic_table_size(option, DEFLATE_TABLE);
-    /* nghttp2's own limit, 33 per second, would count every reset, also of watches that were served and then
-     * cancelled. */
-    nghttp2_option_set_stream_reset_rate_limit(option, UNLIMITED, UNLIMITED);
-}
-
 static enum belfry_err session_create(struct h2_server *h2)
 {
     nghttp2_mem mem = belfry_h2_mem(&h2->starved);
@@ -913,8 +875,25 @@ static enum belfry_err session_create(struct h2_server *h2)
     if (rc == 0)
         rc = nghttp2_option_new(&option);
     if (rc == 0) {
-        session_callbacks(callbacks);
-        session_options(option);
+        nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
+        nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+        nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame_recv);
+        nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, on_invalid_frame);
+        nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data_chunk);
+        nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
+        nghttp2_session_callbacks_set_send_callback(callbacks, on_send);
+        nghttp2_session_callbacks_set_send_data_callback(callbacks, on_send_data);
+        nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_frame_send);
+        nghttp2_session_callbacks_set_on_frame_not_send_callback(callbacks, on_frame_not_send);
+
+        nghttp2_option_set_no_auto_window_update(option, 1);
+        nghttp2_option_set_no_auto_ping_ack(option, 1);
+        nghttp2_option_set_no_closed_streams(option, 1);
+        nghttp2_option_set_max_deflate_dynamic_table_size(option, DEFLATE_TABLE);
+        /* nghttp2's own limit, 33 per second, would count every reset, also of watches that were served and then
+         * cancelled. */
+        nghttp2_option_set_stream_reset_rate_limit(option, UNLIMITED, UNLIMITED);
+
         rc = nghttp2_session_server_new3(&h2->session, callbacks, h2, option, &mem);
     }
     nghttp2_option_del(option);
@@ -1026,7 +1005,10 @@ enum belfry_err h2_server_receive(struct h2_server *h2, struct belfry_bytes byte
         h2->flooded = h2->flooded || rc == NGHTTP2_ERR_FLOODED || rc == ERR_TOO_MANY_CONTINUATIONS;
         if (rc >= 0 && h2->n_exchanges == 0) /* nothing will be sent that a pong could wait for */
             rc = submit_owed_pong(h2);
-        bound_queue(h2);
+        /* nghttp2 bounds the PINGs and SETTINGS that it has to answer, but not the resets that malformed requests
+         * cause */
+        if (nghttp2_session_get_outbound_queue_size(h2->session) > QUEUE_FRAMES + QUEUE_EACH * h2->n_exchanges)
+            h2_terminate(h2, NGHTTP2_ENHANCE_YOUR_CALM);
     }
     count_own(h2, H2_SERVER_CONN + fields_bytes(&h2->head.fields) + h2->rest.cap);
     enum belfry_err err = h2_outcome(h2, rc);
@@ -1143,20 +1125,16 @@ void h2_server_hold(struct h2_server *h2)
     h2->held = true;
 }
 
-/* Makes exchanges due that wait for a larger share, if it has grown. */
-static void look_at_share(struct h2_server *h2)
+bool h2_server_unhold(struct h2_server *h2)
 {
+    BELFRY_OWNER_CHECK(h2);
+    /* Exchanges that wait for a larger share are due if it has grown. */
     size_t share = h2->n_exchanges > 0 ? window_share(h2) : 0;
     if (h2->held || share > h2->share)
         belfry_list_move_all(&h2->due, &h2->short_of_share);
     h2->held = false;
     h2->share = share;
-}
 
-bool h2_server_unhold(struct h2_server *h2)
-{
-    BELFRY_OWNER_CHECK(h2);
-    look_at_share(h2);
     /* An exchange that finds little room again inside `writable` waits until something changes. */
     struct belfry_list *node;
     for (int n = 0; n < H2_SERVER_OFFERS && (node = belfry_list_pop(&h2->due)) != NULL; n++)

@@ -353,12 +353,6 @@ static bool conn_is_over(const struct inbound_conn *c)
     return c->last ? !conn_wants_write(c) : c->h1 != NULL && h1_server_over(c->h1);
 }
 
-/* One stream that is not read is no sign: its watch is parked, and costs no more than its room. */
-static bool conn_has_unread(const struct inbound_conn *c)
-{
-    return c->socket.full || (c->h2 != NULL && h2_server_bytes(c->h2) > EXCHANGE_ROOM);
-}
-
 static void conn_settle(struct inbound_conn *c, uint64_t now_ms)
 {
     if (conn_is_over(c))
@@ -370,7 +364,9 @@ static void conn_settle(struct inbound_conn *c, uint64_t now_ms)
         conn_waits_http1(&c->waits, h1_server_in_head(c->h1), !c->socket.full && h1_server_open(c->h1) == 0, now_ms);
     else if (c->h2 != NULL && !c->socket.full && h2_server_open(c->h2) == 0)
         conn_waits_http2_idle(&c->waits, c->info.leaving, now_ms);
-    if (conn_has_unread(c))
+
+    /* One stream that is not read is no sign: its watch is parked, and costs no more than its room. */
+    if (c->socket.full || (c->h2 != NULL && h2_server_bytes(c->h2) > EXCHANGE_ROOM))
         conn_waits_unread(&c->waits, c->socket.sent, now_ms);
     else
         conn_waits_all_read(&c->waits);
@@ -399,14 +395,6 @@ static void conn_count_writes(struct inbound_conn *c, const struct inbound_traff
     shares_work(&c->info.share, WORK_BYTES_OUT, c->all->traffic.bytes_out - since->bytes_out);
 }
 
-static bool conn_write(struct inbound_conn *c, struct belfry_bytes bytes)
-{
-    struct inbound_traffic before = c->all->traffic;
-    bool fine = inbound_socket_write(&c->socket, bytes);
-    conn_count_writes(c, &before);
-    return fine;
-}
-
 static bool conn_send_rest(struct inbound_conn *c)
 {
     struct inbound_traffic before = c->all->traffic;
@@ -415,27 +403,27 @@ static bool conn_send_rest(struct inbound_conn *c)
     return fine;
 }
 
-/* Pulls through the shared buffer and writes once. False: the connection is lost, or there is no memory. */
-static bool pull_and_write(struct inbound_conn *c)
+/* Pulls through the shared buffer and writes once. */
+static void conn_pull_and_write(struct inbound_conn *c)
 {
     struct belfry_buf *out = &c->all->output;
     size_t enough = c->socket.tls != NULL ? ENOUGH_TLS : ENOUGH;
     enum belfry_err err = c->h1 != NULL ? h1_server_pull(c->h1, enough, out) : h2_server_pull(c->h2, enough, out);
     if (err != BELFRY_OK && err != BELFRY_ERR_NOMEM)
         conn_break_off(c, err); /* a GOAWAY may have been pulled */
+
     bool fine = err != BELFRY_ERR_NOMEM;
-    if (fine && belfry_buf_len(out) > 0)
-        fine = conn_write(c, belfry_buf_bytes(out));
+    if (fine && belfry_buf_len(out) > 0) {
+        struct inbound_traffic before = c->all->traffic;
+        fine = inbound_socket_write(&c->socket, belfry_buf_bytes(out));
+        conn_count_writes(c, &before);
+    }
     belfry_buf_clear(out);
     if (out->cap > OUTPUT_KEPT)
         belfry_buf_fini(out);
-    return fine;
-}
 
-static void flush_server(struct inbound_conn *c)
-{
-    if (!pull_and_write(c)) {
-        inbound_conn_close(c);
+    if (!fine) {
+        inbound_conn_close(c); /* it is lost, or there is no memory */
         return;
     }
     if (c->socket.full) {
@@ -459,7 +447,7 @@ void inbound_conn_flush(struct inbound_conn *c, uint64_t now_ms)
     if (c->socket.full)
         conn_hold(c);
     else if (conn_speaks(c))
-        flush_server(c);
+        conn_pull_and_write(c);
     if (c->state == INBOUND_CLOSING)
         return;
     conn_waits_probe_later(&c->waits, now_ms);
@@ -516,19 +504,13 @@ static void conn_owe_pong(struct inbound_conn *c, uint64_t now_ms)
 
 /* ---- reading ---- */
 
-/* An answer does not wait behind ten thousand connections that receive an event. */
-static void answer_promptly(struct inbound_conn *c)
-{
-    if (belfry_list_empty(&c->in_dirty))
-        return;
-    belfry_list_remove(&c->in_dirty);
-    belfry_list_append(&c->all->prompt, &c->in_dirty);
-}
-
 static void server_receive(struct inbound_conn *c, struct belfry_bytes bytes, uint64_t now_ms)
 {
     enum belfry_err err = c->h1 != NULL ? h1_server_receive(c->h1, bytes) : h2_server_receive(c->h2, bytes, now_ms);
-    answer_promptly(c);
+    if (!belfry_list_empty(&c->in_dirty)) { /* an answer does not wait behind ten thousand connections with an event */
+        belfry_list_remove(&c->in_dirty);
+        belfry_list_append(&c->all->prompt, &c->in_dirty);
+    }
     if (err == BELFRY_ERR_NOMEM) {
         inbound_conn_close(c);
         return;
