@@ -585,7 +585,12 @@ static void h2_exchange_offer_room(struct h2_exchange *x)
         x->base.events->writable(&x->base, x->base.user);
 }
 
-/* ---- from nghttp2: a request's head becomes an exchange ---- */
+/* ---- from nghttp2: a request's head becomes an exchange ----
+ *
+ * nghttp2 reports a head in three steps: it begins, each of its fields, it is complete. A request without room is
+ * refused at the first, before a byte of it is kept; one whose head is too large at the last. nghttp2 itself resets
+ * malformed requests (on_invalid_frame). Without memory the connection ends.
+ */
 
 static struct h2_exchange *exchange_by_id(struct h2_server *h2, int32_t id)
 {
@@ -604,7 +609,6 @@ static void h2_head_clear(struct h2_server *h2)
     h2->head.is_open = false;
 }
 
-/* A request for which there is no room is refused before a byte of it is kept. */
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
     struct h2_server *h2 = user;
@@ -644,8 +648,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     return h2->behind ? NGHTTP2_ERR_PAUSE : 0;
 }
 
-/* The head of a request is complete, and nghttp2 has found it well-formed: it becomes an exchange. Returns what
- * on_frame_recv() returns. */
+/* The head is complete, and nghttp2 has found it well-formed. Returns what on_frame_recv() returns. */
 static int h2_begin_exchange(struct h2_server *h2, int32_t id)
 {
     struct h2_exchange *x = calloc(1, sizeof(*x));
@@ -667,13 +670,13 @@ static int h2_begin_exchange(struct h2_server *h2, int32_t id)
     exchange_holds(&x->base, H2_SERVER_EXCHANGE);
     nghttp2_session_set_stream_user_data(h2->session, id, x);
 
-    /* too large a head, of which nothing was kept: an answer of ours */
+    /* of a head that is too large nothing was kept: no handler sees it */
     if (h2->head.bytes > H2_SERVER_HEADER_BYTES) {
         exchange_answer(&x->base, 431, NULL, 0, (struct belfry_bytes){0});
         return 0;
     }
 
-    /* the handler takes it, or answers at once */
+    /* the handler takes it, or has the last word immediately */
     struct exchange_head head = fields_head(&h2->head.fields);
     x->is_head = belfry_bytes_equal(head.method, belfry_bytes_str("HEAD"));
     h2->opts.begin(&x->base, &head, h2->opts.user);

@@ -1755,6 +1755,7 @@ static void a_head_that_is_too_large_is_answered_431(void **state)
     assert_int_equal(stream(over)->reset, NGHTTP2_NO_ERROR);
     assert_string_equal(stream(far_over)->head, ":status: 431\n");
     assert_string_equal(stream(next)->head, ":status: 200\ncontent-type: application/grpc\n");
+    assert_memory_equal(pair.served[0].head, "POST|http|/large|h|x-large|aaa", 30);
     assert_string_equal(pair.served[1].head, "GET|http|/next|h:1|");
     assert_int_equal(pair.n_served, 2);
     assert_int_equal(h2_server_open(pair.h2), 0);

@@ -55,27 +55,23 @@ static void on_yield(struct shares_conn *share, enum shares_pool pool, void *use
 
 /* ---- client certificates ---- */
 
-static void conn_end_uncertified(struct inbound_conn *c, const char *why, uint64_t now_ms)
-{
-    struct inbound_conns *all = c->all;
-    char text[400];
-    snprintf(text, sizeof(text), "belfry: %s", why);
-    if (belfry_log_is_due(++all->stats.ended_certificates))
-        belfry_logf(all->opts->log, BELFRY_LOG_WARN, "certificate_ended",
-                    "peer=%s id=%llu user=\"%s\" n=%llu why=\"%s\"", c->info.peer, (unsigned long long)c->info.id,
-                    c->user != NULL ? c->user : "", (unsigned long long)all->stats.ended_certificates, why);
-    inbound_conn_expel(c, text, now_ms);
-}
-
 /* Without memory a certificate cannot be checked, so its connection ends. */
 static void conn_check_certificate(struct inbound_conn *c, uint64_t now_ms)
 {
     struct inbound_conns *all = c->all;
     int64_t now_s = all->opts->unix_s != NULL ? all->opts->unix_s() : (int64_t)time(NULL);
     enum belfry_err err = belfry_tls_conn_recheck(c->socket.tls, c->tls, now_s);
-    if (err != BELFRY_OK)
-        conn_end_uncertified(c, err == BELFRY_ERR_TLS ? belfry_tls_conn_why(c->socket.tls) : belfry_strerror((int)err),
-                             now_ms);
+    if (err == BELFRY_OK)
+        return;
+
+    char text[400];
+    const char *why = err == BELFRY_ERR_TLS ? belfry_tls_conn_why(c->socket.tls) : belfry_strerror((int)err);
+    snprintf(text, sizeof(text), "belfry: %s", why);
+    if (belfry_log_is_due(++all->stats.ended_certificates))
+        belfry_logf(all->opts->log, BELFRY_LOG_WARN, "certificate_ended",
+                    "peer=%s id=%llu user=\"%s\" n=%llu why=\"%s\"", c->info.peer, (unsigned long long)c->info.id,
+                    c->user != NULL ? c->user : "", (unsigned long long)all->stats.ended_certificates, why);
+    inbound_conn_expel(c, text, now_ms);
 }
 
 /* Each connection is due once in half of check_ms. A certificate that has to be verified again takes about 300 us,
@@ -297,7 +293,7 @@ static void group_start_handles(struct inbound_group *group)
     uv_timer_init(group->opts.loop, &group->timer);
     group->timer.data = group;
     group->conns.n_handles = 1;
-    inbound_conns_start(&group->conns);
+    inbound_conns_open_handles(&group->conns);
     group->tick_at_ms = belfry_clock_ms();
     group_start_ticks(group);
     uv_unref((uv_handle_t *)&group->timer);

@@ -980,7 +980,7 @@ void inbound_conn_tell_to_leave(struct inbound_conn *c)
 /* ---- what connections share ---- */
 
 /* The timer does not keep the loop alive. */
-void inbound_conns_start(struct inbound_conns *all)
+void inbound_conns_open_handles(struct inbound_conns *all)
 {
     uv_loop_t *loop = all->opts->loop;
     uv_check_init(loop, &all->put_off_check);

@@ -106,7 +106,7 @@ struct inbound_conn {
 };
 
 /* Starts the handles that connections of `all` share, and closes them: then nothing is read or answered any more. */
-void inbound_conns_start(struct inbound_conns *all);
+void inbound_conns_open_handles(struct inbound_conns *all);
 void inbound_conns_close_handles(struct inbound_conns *all);
 
 /* As inbound_accept(). */
