@@ -8,8 +8,9 @@
  * limited.
  *
  * `text` of a line is key=value pairs already (belfry_logf); the JSON form splits them: values in double quotes may
- * hold spaces, and whole numbers that are not in quotes become numbers. Bytes that could forge a line or a terminal's
- * escape are replaced. A line is under PIPE_BUF bytes, so that writes of several threads, or processes, do not mix.
+ * hold spaces, and whole numbers that are not in quotes become numbers. What is no pair becomes "msg". Bytes that could
+ * forge a line or a terminal's escape are replaced. A line is under PIPE_BUF bytes, so that writes of several threads,
+ * or processes, do not mix.
  *
  * Thread: any; create and destroy: owner.
  * Memory: reserved at creation; a line allocates nothing.

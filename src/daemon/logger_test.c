@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <sys/stat.h>
@@ -17,44 +18,112 @@
 
 #include "base/rng.h"
 #include "base/utf8.h"
-#include "daemon/logline.h"
 #include "support/refuse.h"
 
 #define NOON 1700000000123u /* 2023-11-14T22:13:20.123Z */
 
-/* ---- lines ---- */
+struct bench {
+    struct logger *logger;
+    int from, to;
+    uint64_t now_ms;
+    char got[65536];
+};
 
-static const char *line_of(struct logline_form form, const char *event, const char *text)
+static uint64_t bench_now(void *user)
 {
-    static char line[LOGLINE_MAX + 1];
-    size_t len = logline_format(&form, NOON, BELFRY_LOG_WARN, event, text, line);
-    assert_true(len > 0 && len <= LOGLINE_MAX);
-    line[len] = '\0';
-    assert_ptr_equal(strchr(line, '\n'), line + len - 1);
-    return line;
+    return ((struct bench *)user)->now_ms;
 }
+
+/* As systemd sets JOURNAL_STREAM for a descriptor; `other` 0: it is this one. */
+static void name_journal(int fd, unsigned other)
+{
+    char stream[64];
+    struct stat is;
+    assert_int_equal(fstat(fd, &is), 0);
+    snprintf(stream, sizeof(stream), "%ju:%ju", (uintmax_t)is.st_dev, (uintmax_t)is.st_ino + other);
+    setenv("JOURNAL_STREAM", stream, 1);
+}
+
+enum reader { READER_PIPE, READER_JOURNAL };
+
+static void setup_for(struct bench *b, enum config_format format, enum reader reader)
+{
+    int ends[2];
+    *b = (struct bench){.now_ms = NOON};
+    assert_int_equal(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+    b->from = ends[0];
+    b->to = ends[1];
+    if (reader == READER_JOURNAL)
+        name_journal(b->to, 0);
+    assert_int_equal(logger_create(BELFRY_LOG_INFO, format, b->to, &b->logger), BELFRY_OK);
+    unsetenv("JOURNAL_STREAM");
+    logger_set_clock(b->logger, bench_now, b);
+}
+
+static void setup(struct bench *b, enum config_format format)
+{
+    setup_for(b, format, READER_PIPE);
+}
+
+/* What was written since the last time. */
+static const char *got(struct bench *b)
+{
+    ssize_t len = read(b->from, b->got, sizeof(b->got) - 1);
+    b->got[len < 0 ? 0 : len] = '\0';
+    return b->got;
+}
+
+static void teardown(struct bench *b)
+{
+    logger_destroy(b->logger);
+    close(b->from);
+    close(b->to);
+}
+
+/* The next line of the bench. */
+static const char *say(struct bench *b, const char *event, const char *text)
+{
+    const struct belfry_log *log = logger_log(b->logger);
+    log->line(BELFRY_LOG_WARN, event, text, log->user);
+    size_t len = strlen(got(b));
+    assert_true(len > 0 && len <= PIPE_BUF);
+    assert_ptr_equal(strchr(b->got, '\n'), b->got + len - 1);
+    return b->got;
+}
+
+/* The first line of a logger, at noon. */
+static const char *line_of(enum config_format format, enum reader reader, const char *event, const char *text)
+{
+    static struct bench b;
+    setup_for(&b, format, reader);
+    say(&b, event, text);
+    teardown(&b);
+    return b.got;
+}
+
+/* ---- lines ---- */
 
 static void logfmt_has_time_level_event_and_text(void **state)
 {
     (void)state;
-    assert_string_equal(line_of((struct logline_form){0}, "watch_resync", "peer=10.0.0.7 why=\"a b\""),
+    assert_string_equal(line_of(CONFIG_LOGFMT, READER_PIPE, "watch_resync", "peer=10.0.0.7 why=\"a b\""),
                         "ts=2023-11-14T22:13:20.123Z level=warn event=watch_resync peer=10.0.0.7 why=\"a b\"\n");
-    assert_string_equal(line_of((struct logline_form){0}, "ready", ""),
+    assert_string_equal(line_of(CONFIG_LOGFMT, READER_PIPE, "ready", ""),
                         "ts=2023-11-14T22:13:20.123Z level=warn event=ready\n");
 }
 
 static void no_line_can_be_forged(void **state)
 {
     (void)state;
-    assert_string_equal(line_of((struct logline_form){.journal = true}, "x", "why=\"a\nlevel=info\x1b[2J\x7f\""),
+    assert_string_equal(line_of(CONFIG_LOGFMT, READER_JOURNAL, "x", "why=\"a\nlevel=info\x1b[2J\x7f\""),
                         "<4>level=warn event=x why=\"a?level=info?[2J?\"\n");
 }
 
 static void the_journal_gets_a_level_and_no_time(void **state)
 {
     (void)state;
-    assert_string_equal(line_of((struct logline_form){.journal = true}, "x", "a=1"), "<4>level=warn event=x a=1\n");
-    assert_string_equal(line_of((struct logline_form){.json = true, .journal = true}, "x", "a=1"),
+    assert_string_equal(line_of(CONFIG_LOGFMT, READER_JOURNAL, "x", "a=1"), "<4>level=warn event=x a=1\n");
+    assert_string_equal(line_of(CONFIG_JSON, READER_JOURNAL, "x", "a=1"),
                         "<4>{\"level\":\"warn\",\"event\":\"x\",\"a\":1}\n");
 }
 
@@ -86,7 +155,7 @@ static void json_splits_pairs_and_escapes(void **state)
         char want[512];
         snprintf(want, sizeof(want), "{\"ts\":\"2023-11-14T22:13:20.123Z\",\"level\":\"warn\",\"event\":\"x\"%s}\n",
                  cases[i].pairs);
-        assert_string_equal(line_of((struct logline_form){.json = true}, "x", cases[i].text), want);
+        assert_string_equal(line_of(CONFIG_JSON, READER_PIPE, "x", cases[i].text), want);
     }
 }
 
@@ -100,7 +169,7 @@ static void the_longest_text_stays_a_whole_line(void **state)
     text[0] = 'k';
     text[1] = '=';
     text[sizeof(text) - 1] = '\0';
-    const char *line = line_of((struct logline_form){.json = true}, event, text);
+    const char *line = line_of(CONFIG_JSON, READER_PIPE, event, text);
     assert_string_equal(line + strlen(line) - 9, "\\u0001\"}\n");
     assert_true(strlen(line) > 6 * (BELFRY_LOG_TEXT - 3));
 }
@@ -176,12 +245,16 @@ static void random_arguments_keep_their_pairs(void **state)
     struct said said;
     struct belfry_log log = {.line = note_line, .user = &said, .level = BELFRY_LOG_INFO};
     struct belfry_rng rng = {.state = 20251118};
+    static struct bench logfmt, json;
+    setup_for(&logfmt, CONFIG_LOGFMT, READER_JOURNAL);
+    setup(&json, CONFIG_JSON);
     for (int round = 0; round < 20000; round++) {
         char why[24], user[24], value[64];
         draw_value(&rng, why);
         draw_value(&rng, user);
         belfry_logf(&log, BELFRY_LOG_WARN, "x", "user=%s why=\"%s\" n=%d", user, why, round);
-        const char *line = line_of((struct logline_form){.journal = true}, "x", said.text);
+        logfmt.now_ms = json.now_ms += 1000; /* no line is held back */
+        const char *line = say(&logfmt, "x", said.text);
         const char *at = read_value(strstr(line, "user="), "user", value);
         assert_same(value, user);
         at = read_value(at, "why", value);
@@ -189,7 +262,7 @@ static void random_arguments_keep_their_pairs(void **state)
         at = read_value(at, "n", value);
         assert_int_equal(atoi(value), round);
         assert_int_equal(*at, '\0');
-        line = line_of((struct logline_form){.json = true}, "x", said.text);
+        line = say(&json, "x", said.text);
         yyjson_doc *doc = yyjson_read(line, strlen(line), 0);
         assert_non_null(doc);
         yyjson_val *root = yyjson_doc_get_root(doc);
@@ -201,39 +274,11 @@ static void random_arguments_keep_their_pairs(void **state)
             assert_string_equal(yyjson_get_str(yyjson_obj_get(root, "user")), user);
         yyjson_doc_free(doc);
     }
+    teardown(&logfmt);
+    teardown(&json);
 }
 
 /* ---- the logger ---- */
-
-struct bench {
-    struct logger *logger;
-    int from;
-    uint64_t now_ms;
-    char got[65536];
-};
-
-static uint64_t bench_now(void *user)
-{
-    return ((struct bench *)user)->now_ms;
-}
-
-static void setup(struct bench *b, enum config_format format)
-{
-    int ends[2];
-    *b = (struct bench){.now_ms = NOON};
-    assert_int_equal(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
-    b->from = ends[0];
-    assert_int_equal(logger_create(BELFRY_LOG_INFO, format, ends[1], &b->logger), BELFRY_OK);
-    logger_set_clock(b->logger, bench_now, b);
-}
-
-/* What was written since the last time. */
-static const char *got(struct bench *b)
-{
-    ssize_t len = read(b->from, b->got, sizeof(b->got) - 1);
-    b->got[len < 0 ? 0 : len] = '\0';
-    return b->got;
-}
 
 static unsigned n_lines(const char *text)
 {
@@ -241,12 +286,6 @@ static unsigned n_lines(const char *text)
     for (; (text = strchr(text, '\n')) != NULL; text++)
         n++;
     return n;
-}
-
-static void teardown(struct bench *b)
-{
-    logger_destroy(b->logger);
-    close(b->from);
 }
 
 static void a_line_goes_through_the_hook_by_level(void **state)
@@ -328,14 +367,11 @@ static void journal_counts_only_if_the_descriptor_is_it(void **state)
 {
     (void)state;
     int ends[2];
-    char stream[64], line[256] = "";
+    char line[256] = "";
     struct logger *logger;
-    struct stat is;
     assert_int_equal(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
-    fstat(ends[1], &is);
-    for (int other = 0; other <= 1; other++) {
-        snprintf(stream, sizeof(stream), "%ju:%ju", (uintmax_t)is.st_dev, (uintmax_t)is.st_ino + (uintmax_t)other);
-        setenv("JOURNAL_STREAM", stream, 1);
+    for (unsigned other = 0; other <= 1; other++) {
+        name_journal(ends[1], other);
         assert_int_equal(logger_create(BELFRY_LOG_INFO, CONFIG_LOGFMT, ends[1], &logger), BELFRY_OK);
         belfry_logf(logger_log(logger), BELFRY_LOG_ERROR, "x", "a=1");
         logger_destroy(logger);
@@ -373,7 +409,7 @@ static void *talk(void *user)
 /* Every line is whole: its text one letter all along. */
 static unsigned check_lines(FILE *file, unsigned *n_held)
 {
-    char line[LOGLINE_MAX];
+    char line[PIPE_BUF];
     unsigned n = 0, held;
     while (fgets(line, sizeof(line), file) != NULL) {
         assert_int_equal(strncmp(line, "ts=", 3), 0);
