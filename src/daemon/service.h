@@ -36,4 +36,15 @@ struct service_limits {
 };
 void service_limits(struct service_limits *out); /* raises RLIMIT_NOFILE's soft limit */
 
+/* What this process's control groups allow it: the smallest bound on the way from its own group to the root, as the
+ * kernel applies them. Version 2, and version 1's cpu and memory groups where they are mounted instead. */
+struct service_cgroup {
+    uint64_t cpu_milli;    /* thousandths of a CPU; 0: no bound */
+    uint64_t memory_bytes; /* 0: no bound */
+};
+
+/* For service_cpus() and service_limits(). `self` as /proc/self/cgroup, `mount` as /sys/fs/cgroup. What cannot be read
+ * is no bound. */
+void service_read_cgroup(const char *self, const char *mount, struct service_cgroup *out);
+
 #endif

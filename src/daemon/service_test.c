@@ -18,8 +18,6 @@
 
 #include <cmocka.h>
 
-#include "daemon/cgroup.h"
-
 #define FD_FIRST 3
 
 static char folder[] = "/tmp/belfry-service-XXXXXX";
@@ -207,12 +205,12 @@ static void put_file(const char *name, const char *text)
     fclose(file);
 }
 
-static struct cgroup_limits read_limits(void)
+static struct service_cgroup read_limits(void)
 {
-    struct cgroup_limits limits;
+    struct service_cgroup limits;
     char self[128];
     snprintf(self, sizeof(self), "%s/self", folder);
-    cgroup_read(self, folder, &limits);
+    service_read_cgroup(self, folder, &limits);
     return limits;
 }
 
