@@ -1,6 +1,7 @@
 /* src/daemon/tier.c */
 #include "daemon/tier.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,15 +14,18 @@
 #include "base/owner.h"
 #include "daemon/advertise.h"
 #include "daemon/etcd_tier.h"
-#include "daemon/gathering.h"
 #include "daemon/kube_tier.h"
 #include "daemon/limits.h"
 #include "daemon/seed.h"
 #include "daemon/service.h"
+#include "daemon/tier_parts.h"
 #include "serve/admin/metrics.h"
+#include "serve/admin/pools.h"
 #include "server/refusal.h"
 
-#define HAND_MS 2000
+#define HAND_MS        2000
+#define GATHERING_MS   2000 /* after which answers are left out */
+#define GATHERINGS_MAX 64   /* at a time */
 
 /* What a worker was handed in the last moments. */
 struct hand {
@@ -37,11 +41,13 @@ struct tier {
     struct limits *limits;
     uint64_t started_ms;
     double process_start_s;
-    /* the front's */
     struct tier_parts *parts;
+    /* the front's */
     struct tier_workers workers;
-    struct hand *hands; /* of each */
-    struct gatherer *gatherer;
+    struct hand *hands;            /* of each */
+    struct belfry_list gatherings; /* of gathering.node: those under way */
+    size_t n_gatherings;
+    uv_timer_t *timer; /* until answers are left out; the loop's own once it is closing; NULL: not there */
     struct listener_stats listeners;
     struct admin_numbers admin;
     int64_t listeners_expire_s;
@@ -50,109 +56,238 @@ struct tier {
     BELFRY_OWNER;
 };
 
-/* ---- starting ---- */
+/* ---- a question to every worker, and to ingest ---- */
 
-static enum belfry_err start_workers(struct tier *tier)
+/* One part of the question, on its way to a thread and back. */
+struct part {
+    struct worker_thread_ask ask; /* first: its mail is the part's */
+    struct gathering *gathering;
+    struct ingest_thread_numbers ingest; /* ingest's part */
+    bool back;
+};
+
+/* Parts come back one by one, until all are there or GATHERING_MS have passed: then it tells, once. A part that comes
+ * later is left out; the memory goes with the last of them. */
+struct gathering {
+    struct belfry_list node;
+    struct tier *tier;
+    uint64_t until_ms;
+    size_t n_parts, n_out; /* the workers', then ingest's for numbers */
+    bool told;
+    admin_numbers_fn numbers_fn; /* this or one of the next two */
+    admin_scans_fn scans_fn;
+    admin_clients_fn clients_fn;
+    void *fn_user;
+    struct part parts[];
+};
+
+static void gathering_tell_numbers(struct gathering *gathering)
 {
+    struct tier *tier = gathering->tier;
     const struct config *config = tier->opts.config;
-    tier->workers.all = calloc(config->workers, sizeof(struct worker_thread *));
-    tier->hands = calloc(config->workers, sizeof(*tier->hands));
-    if (tier->workers.all == NULL || tier->hands == NULL)
+    struct timespec clock;
+    struct rlimit limit;
+    struct statvfs disk;
+    clock_gettime(CLOCK_REALTIME, &clock);
+
+    /* what the front knows by itself */
+    struct tier_numbers numbers = {
+        .now_ms = belfry_clock_ms(),
+        .started_ms = tier->started_ms,
+        .process_start_s = tier->process_start_s,
+        .name = config->name,
+        .version = BELFRY_VERSION,
+        .draining = tier->draining,
+        .ready_lag_ms = config->ready_lag_ms,
+        .listeners = tier->listeners,
+        .admin = tier->admin,
+        .listeners_left_s = tier_seconds_until(tier->listeners_expire_s),
+        .clock_ms = (uint64_t)clock.tv_sec * 1000 + (uint64_t)clock.tv_nsec / 1000000,
+        .descriptors = getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 0,
+        .disk_free_bytes =
+            statvfs(config->cache_dir, &disk) == 0 ? (uint64_t)disk.f_bavail * disk.f_frsize : BELFRY_NEVER,
+        .advertise = tier->advertise,
+        .memory_max = tier->limits->memory,
+    };
+    numbers.listeners.refused += tier->refused;
+    for (size_t i = 0; i < config->n_listen && numbers.guarded == NULL; i++)
+        if (config->listen[i].policy.rights == LISTEN_RIGHTS_UPSTREAM)
+            numbers.guarded = config->listen[i].endpoint.url;
+
+    /* what the workers have counted; without memory for it there are none */
+    size_t n_workers = tier->workers.n;
+    struct worker_numbers *workers = calloc(n_workers, sizeof(*workers));
+    numbers.n_workers = workers == NULL ? 0 : n_workers;
+    numbers.workers = workers;
+    for (size_t i = 0; i < numbers.n_workers; i++)
+        if (gathering->parts[i].back)
+            workers[i] = gathering->parts[i].ask.numbers;
+
+    /* what ingest says of upstream */
+    const struct part *part = &gathering->parts[n_workers];
+    numbers.upstream_answered = part->back && part->ask.numbers.answered;
+    if (numbers.upstream_answered) {
+        numbers.upstream = part->ingest.status;
+        numbers.about = part->ingest.about;
+        numbers.log_oldest = part->ingest.log_oldest;
+        numbers.log_newest = part->ingest.status.revision;
+        numbers.log_bytes = part->ingest.log_bytes;
+        numbers.resources = part->ingest.resources;
+        numbers.n_resources = part->ingest.n_resources;
+    }
+    tier->parts->api->finish(tier->parts, &numbers);
+    gathering->numbers_fn(&numbers, gathering->fn_user);
+    free(workers);
+}
+
+static void gathering_tell(struct gathering *gathering)
+{
+    gathering->told = true;
+    if (gathering->numbers_fn != NULL) {
+        gathering_tell_numbers(gathering);
+        return;
+    }
+
+    /* the scans that are there go over to the admin */
+    struct watchers_scan *scans[EVLOG_WORKERS_MAX];
+    struct clients_scan *clients[EVLOG_WORKERS_MAX];
+    size_t n_scans = 0, n_clients = 0;
+    for (size_t i = 0; i < gathering->n_parts; i++) {
+        struct worker_thread_ask *ask = &gathering->parts[i].ask;
+        if (!gathering->parts[i].back)
+            continue;
+        if (ask->scan != NULL)
+            scans[n_scans++] = ask->scan;
+        if (ask->clients != NULL)
+            clients[n_clients++] = ask->clients;
+        ask->scan = NULL;
+        ask->clients = NULL;
+    }
+    if (gathering->scans_fn != NULL)
+        gathering->scans_fn(scans, n_scans, gathering->fn_user);
+    else
+        gathering->clients_fn(clients, n_clients, gathering->fn_user);
+}
+
+static void gathering_on_back(struct mail *mail, void *owner)
+{
+    (void)owner; /* the same with and without a front: the memory is the front's thread's */
+    struct part *part = belfry_container(mail, struct part, ask.mail);
+    struct gathering *gathering = part->gathering;
+    part->back = true;
+    if (--gathering->n_out > 0)
+        return;
+    if (!gathering->told)
+        gathering_tell(gathering);
+
+    /* all are back */
+    for (size_t i = 0; i < gathering->n_parts; i++) {
+        watchers_scan_destroy(gathering->parts[i].ask.scan);
+        clients_scan_destroy(gathering->parts[i].ask.clients);
+        free(gathering->parts[i].ask.numbers.below);
+        free(gathering->parts[i].ingest.resources);
+    }
+    belfry_list_remove(&gathering->node);
+    gathering->tier->n_gatherings--;
+    free(gathering);
+}
+
+static void gathering_on_timer(uv_timer_t *timer)
+{
+    struct tier *tier = timer->data;
+    uint64_t now = belfry_clock_ms();
+    belfry_list_each (node, &tier->gatherings) {
+        struct gathering *gathering = belfry_container(node, struct gathering, node);
+        if (!gathering->told && gathering->until_ms <= now)
+            gathering_tell(gathering);
+    }
+}
+
+static enum belfry_err gathering_begin(struct tier *tier, size_t n_parts, void *fn_user, struct gathering **out)
+{
+    BELFRY_OWNER_CHECK(tier);
+    if (tier->n_gatherings >= GATHERINGS_MAX || tier->stopped)
+        return BELFRY_ERR_LIMIT;
+    struct gathering *gathering = calloc(1, sizeof(*gathering) + n_parts * sizeof(struct part));
+    if (gathering == NULL)
         return BELFRY_ERR_NOMEM;
-    struct worker_thread_opts opts = {.limits = tier->limits,
-                                      .max_streams = config->max_streams,
-                                      .clients_seed = seed_draw(),
-                                      .check_ms = config->rights_period_ms,
-                                      .log = tier->opts.log};
-    for (unsigned i = 0; i < config->workers; i++) {
-        enum belfry_err err = tier->parts->api->start_worker(tier->parts, i, &opts, &tier->workers.all[i]);
-        if (err != BELFRY_OK)
-            return err;
-        tier->workers.n++;
+    gathering->tier = tier;
+    gathering->until_ms = belfry_clock_ms() + GATHERING_MS;
+    gathering->n_parts = gathering->n_out = n_parts;
+    gathering->fn_user = fn_user;
+    for (size_t i = 0; i < n_parts; i++) {
+        gathering->parts[i].gathering = gathering;
+        gathering->parts[i].ask.back = gathering_on_back;
+        gathering->parts[i].ask.to = tier->opts.front;
+    }
+    belfry_list_append(&tier->gatherings, &gathering->node);
+    tier->n_gatherings++;
+    *out = gathering;
+    return BELFRY_OK;
+}
+
+/* On ingest's thread; owner NULL: it has ended. */
+static void gathering_open_ingest(struct mail *mail, void *owner)
+{
+    struct part *part = belfry_container(mail, struct part, ask.mail);
+    if (owner != NULL) {
+        part->gathering->tier->parts->api->fill(owner, &part->ingest);
+        part->ask.numbers.answered = true;
+    }
+    part->ask.mail.open = gathering_on_back;
+    mailbox_post(part->ask.to, &part->ask.mail);
+}
+
+enum belfry_err tier_collect(admin_numbers_fn fn, void *fn_user, void *user)
+{
+    struct tier *tier = user;
+    struct gathering *gathering;
+    enum belfry_err err = gathering_begin(tier, tier->workers.n + 1, fn_user, &gathering);
+    if (err != BELFRY_OK)
+        return err;
+    gathering->numbers_fn = fn;
+    for (size_t i = 0; i < tier->workers.n; i++)
+        worker_thread_count(tier->workers.all[i], &gathering->parts[i].ask);
+    struct mail *mail = &gathering->parts[tier->workers.n].ask.mail;
+    mail->open = gathering_open_ingest;
+    tier->parts->api->post(tier->parts, mail);
+    return BELFRY_OK;
+}
+
+enum belfry_err tier_scan(const struct watchers_query *query, admin_scans_fn fn, void *fn_user, void *user)
+{
+    struct tier *tier = user;
+    struct gathering *gathering;
+    enum belfry_err err = gathering_begin(tier, tier->workers.n, fn_user, &gathering);
+    if (err != BELFRY_OK)
+        return err;
+    gathering->scans_fn = fn;
+    gathering->until_ms += GATHERING_MS * 4; /* a million watchers are walked in short steps */
+    for (size_t i = 0; i < gathering->n_parts; i++) {
+        gathering->parts[i].ask.query = *query;
+        worker_thread_scan(tier->workers.all[i], &gathering->parts[i].ask);
     }
     return BELFRY_OK;
 }
 
-static uint64_t unix_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
-static uint64_t descriptors_limit(void)
-{
-    struct rlimit limit;
-    return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 0;
-}
-
-static uint64_t free_bytes(const char *folder)
-{
-    struct statvfs disk;
-    return statvfs(folder, &disk) == 0 ? (uint64_t)disk.f_bavail * disk.f_frsize : BELFRY_NEVER;
-}
-
-static void finish_numbers(struct tier_numbers *numbers, void *user)
+enum belfry_err tier_clients(const struct clients_query *query, admin_clients_fn fn, void *fn_user, void *user)
 {
     struct tier *tier = user;
-    const struct config *config = tier->opts.config;
-    numbers->now_ms = belfry_clock_ms();
-    numbers->started_ms = tier->started_ms;
-    numbers->process_start_s = tier->process_start_s;
-    numbers->name = config->name;
-    numbers->version = BELFRY_VERSION;
-    numbers->draining = tier->draining;
-    numbers->ready_lag_ms = config->ready_lag_ms;
-    for (size_t i = 0; i < config->n_listen && numbers->guarded == NULL; i++)
-        if (config->listen[i].policy.rights == LISTEN_RIGHTS_UPSTREAM)
-            numbers->guarded = config->listen[i].endpoint.url;
-    numbers->listeners = tier->listeners;
-    numbers->admin = tier->admin;
-    numbers->listeners.refused += tier->refused;
-    numbers->listeners_left_s = tier_seconds_until(tier->listeners_expire_s);
-    numbers->clock_ms = unix_ms();
-    numbers->descriptors = descriptors_limit();
-    numbers->disk_free_bytes = free_bytes(config->cache_dir);
-    numbers->advertise = tier->advertise;
-    numbers->memory_max = tier->limits->memory;
-    tier->parts->api->finish(tier->parts, numbers);
+    struct gathering *gathering;
+    enum belfry_err err = gathering_begin(tier, tier->workers.n, fn_user, &gathering);
+    if (err != BELFRY_OK)
+        return err;
+    gathering->clients_fn = fn;
+    for (size_t i = 0; i < gathering->n_parts; i++) {
+        gathering->parts[i].ask.clients_query = *query;
+        worker_thread_clients(tier->workers.all[i], &gathering->parts[i].ask);
+    }
+    return BELFRY_OK;
 }
 
-static enum belfry_err start_gatherer(struct tier *tier)
-{
-    struct gatherer_opts opts = {.loop = tier->opts.loop,
-                                 .front = tier->opts.front,
-                                 .parts = tier->parts,
-                                 .workers = tier->workers.all,
-                                 .n_workers = tier->workers.n,
-                                 .finish = finish_numbers,
-                                 .user = tier};
-    return gatherer_create(&opts, &tier->gatherer);
-}
+/* ---- starting ---- */
 
-static enum belfry_err start_threads(struct tier *tier)
-{
-    enum belfry_err err = start_workers(tier);
-    if (err == BELFRY_OK)
-        err = tier->parts->api->start(tier->parts);
-    return err == BELFRY_OK ? start_gatherer(tier) : err;
-}
-
-static enum belfry_err open_parts(struct tier *tier, char *why, size_t why_len)
-{
-    struct tier_parts_opts opts = {.config = tier->opts.config,
-                                   .limits = tier->limits,
-                                   .hosts = tier->opts.hosts,
-                                   .tickets = tier->opts.tickets,
-                                   .word = tier->word,
-                                   .advertise = tier->advertise,
-                                   .workers = &tier->workers,
-                                   .log = tier->opts.log};
-    return tier->opts.config->upstream_kube != NULL ? kube_tier_open(&opts, &tier->parts, why, why_len)
-                                                    : etcd_tier_open(&opts, &tier->parts, why, why_len);
-}
-
-static void find_address(struct tier *tier)
+static void tier_find_address(struct tier *tier)
 {
     char why[256];
     enum advertise_sockets sockets = service_has_listen_fds() ? ADVERTISE_HANDED_OVER : ADVERTISE_OWN;
@@ -167,6 +302,40 @@ static void find_address(struct tier *tier)
             why);
 }
 
+static enum belfry_err tier_start_threads(struct tier *tier)
+{
+    const struct config *config = tier->opts.config;
+    struct tier_parts *parts = tier->parts;
+    tier->workers.all = calloc(config->workers, sizeof(struct worker_thread *));
+    tier->hands = calloc(config->workers, sizeof(*tier->hands));
+    if (tier->workers.all == NULL || tier->hands == NULL)
+        return BELFRY_ERR_NOMEM;
+    struct worker_thread_opts opts = {.limits = tier->limits,
+                                      .max_streams = config->max_streams,
+                                      .clients_seed = seed_draw(),
+                                      .check_ms = config->rights_period_ms,
+                                      .log = tier->opts.log};
+    for (unsigned i = 0; i < config->workers; i++) {
+        enum belfry_err err = parts->api->start_worker(parts, i, &opts, &tier->workers.all[i]);
+        if (err != BELFRY_OK)
+            return err;
+        tier->workers.n++;
+    }
+    enum belfry_err err = parts->api->start(parts);
+    if (err != BELFRY_OK)
+        return err;
+
+    /* everybody who can be asked is there */
+    tier->timer = malloc(sizeof(*tier->timer));
+    if (tier->timer == NULL)
+        return BELFRY_ERR_NOMEM;
+    uv_timer_init(tier->opts.loop, tier->timer);
+    tier->timer->data = tier;
+    uv_timer_start(tier->timer, gathering_on_timer, GATHERING_MS / 8, GATHERING_MS / 8);
+    uv_unref((uv_handle_t *)tier->timer);
+    return BELFRY_OK;
+}
+
 enum belfry_err tier_start(const struct tier_opts *opts, struct tier **out, char *why, size_t why_len)
 {
     struct tier *tier = calloc(1, sizeof(*tier));
@@ -177,11 +346,22 @@ enum belfry_err tier_start(const struct tier_opts *opts, struct tier **out, char
     tier->started_ms = belfry_clock_ms();
     tier->process_start_s = metrics_process_start();
     tier->limits = opts->limits;
-    find_address(tier);
+    belfry_list_init(&tier->gatherings);
+    tier_find_address(tier);
     via_word(opts->config->name, tier->word);
-    enum belfry_err err = open_parts(tier, why, why_len);
+
+    struct tier_parts_opts parts = {.config = opts->config,
+                                    .limits = opts->limits,
+                                    .hosts = opts->hosts,
+                                    .tickets = opts->tickets,
+                                    .word = tier->word,
+                                    .advertise = tier->advertise,
+                                    .workers = &tier->workers,
+                                    .log = opts->log};
+    enum belfry_err err = opts->config->upstream_kube != NULL ? kube_tier_open(&parts, &tier->parts, why, why_len)
+                                                              : etcd_tier_open(&parts, &tier->parts, why, why_len);
     if (err == BELFRY_OK) {
-        err = start_threads(tier);
+        err = tier_start_threads(tier);
         if (err != BELFRY_OK)
             snprintf(why, why_len, "cannot start the threads: %s", belfry_strerror((int)err));
     }
@@ -197,6 +377,11 @@ enum belfry_err tier_start(const struct tier_opts *opts, struct tier **out, char
 
 /* ---- ending ---- */
 
+static void free_timer(uv_handle_t *timer)
+{
+    free(timer);
+}
+
 /* Workers ask other threads; answers to a thread that has ended find a closed mailbox. */
 void tier_stop(struct tier *tier)
 {
@@ -208,7 +393,15 @@ void tier_stop(struct tier *tier)
         worker_thread_stop(tier->workers.all[i]);
     if (tier->parts != NULL)
         tier->parts->api->stop(tier->parts);
-    gatherer_destroy(tier->gatherer);
+
+    /* questions under way are answered with what is there; their parts come back when the front's mailbox closes */
+    if (tier->timer != NULL)
+        uv_close((uv_handle_t *)tier->timer, free_timer);
+    belfry_list_each (node, &tier->gatherings) {
+        struct gathering *gathering = belfry_container(node, struct gathering, node);
+        if (!gathering->told)
+            gathering_tell(gathering);
+    }
 }
 
 void tier_destroy(struct tier *tier)
@@ -216,6 +409,7 @@ void tier_destroy(struct tier *tier)
     if (tier == NULL)
         return;
     BELFRY_OWNER_CHECK(tier);
+    assert(tier->n_gatherings == 0);
     for (size_t i = 0; i < tier->workers.n; i++)
         worker_thread_destroy(tier->workers.all[i]);
     if (tier->parts != NULL)
@@ -230,7 +424,7 @@ void tier_destroy(struct tier *tier)
 /* The worker with the least to do. Connections that come together, after a fault for example, bring their watchers only
  * later, and the watchers they had before still count. So each connection of the last moments counts as if it had the
  * average number of watchers. */
-static size_t choose_worker(struct tier *tier, uint64_t now)
+static size_t tier_choose_worker(struct tier *tier, uint64_t now)
 {
     size_t best = 0, least = SIZE_MAX, all = 0;
     for (size_t i = 0; i < tier->workers.n; i++)
@@ -267,7 +461,7 @@ void tier_accept(struct tier *tier, const struct inbound_arrival *arrival)
         return;
     }
 
-    size_t best = choose_worker(tier, belfry_clock_ms());
+    size_t best = tier_choose_worker(tier, belfry_clock_ms());
     tier->hands[best].n++;
     worker_thread_accept(tier->workers.all[best], &passed);
 }
@@ -301,24 +495,6 @@ enum belfry_err tier_open_tail(struct tier *tier, struct tail **out)
     return tier->parts->api->open_tail(tier->parts, out);
 }
 
-enum belfry_err tier_collect(admin_numbers_fn fn, void *fn_user, void *user)
-{
-    struct tier *tier = user;
-    return gatherer_numbers(tier->gatherer, fn, fn_user);
-}
-
-enum belfry_err tier_scan(const struct watchers_query *query, admin_scans_fn fn, void *fn_user, void *user)
-{
-    struct tier *tier = user;
-    return gatherer_scan(tier->gatherer, query, fn, fn_user);
-}
-
-enum belfry_err tier_clients(const struct clients_query *query, admin_clients_fn fn, void *fn_user, void *user)
-{
-    struct tier *tier = user;
-    return gatherer_clients(tier->gatherer, query, fn, fn_user);
-}
-
 void tier_note_admin(struct tier *tier, struct inbound_group *inbound, const struct admin *admin)
 {
     struct inbound_stats stats;
@@ -339,9 +515,12 @@ void tier_note_listeners(struct tier *tier, const struct listener_stats *stats, 
 }
 
 /* OFF when a worker found it off, UNKNOWN when one does not know. */
-static enum permit_auth tier_auth(const struct tier *tier)
+enum permit_auth tier_guard(const struct tier *tier)
 {
+    BELFRY_OWNER_CHECK(tier);
     enum permit_auth least = PERMIT_AUTH_ON;
+    if (!config_needs_auth(tier->opts.config))
+        return PERMIT_AUTH_ON;
     for (size_t i = 0; i < tier->workers.n; i++) {
         enum permit_auth auth = worker_thread_auth(tier->workers.all[i]);
         if (auth == PERMIT_AUTH_OFF)
@@ -349,12 +528,6 @@ static enum permit_auth tier_auth(const struct tier *tier)
         least = auth == PERMIT_AUTH_UNKNOWN ? PERMIT_AUTH_UNKNOWN : least;
     }
     return least;
-}
-
-enum permit_auth tier_guard(const struct tier *tier)
-{
-    BELFRY_OWNER_CHECK(tier);
-    return config_needs_auth(tier->opts.config) ? tier_auth(tier) : PERMIT_AUTH_ON;
 }
 
 enum tier_state tier_look(struct tier *tier, char *reason, size_t reason_len)

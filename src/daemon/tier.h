@@ -43,7 +43,8 @@ void tier_drain(struct tier *tier, uint64_t drain_ms);
 void tier_farewell(struct tier *tier);
 size_t tier_busy(const struct tier *tier);
 
-/* For admin_opts; user is the tier. */
+/* Questions to every worker, for admin_opts; user is the tier. The answer has what came within about 2 s, scans of
+ * watchers within 10 s. Errors: BELFRY_ERR_LIMIT (64 are under way), BELFRY_ERR_NOMEM. */
 enum belfry_err tier_collect(admin_numbers_fn fn, void *fn_user, void *user);
 enum belfry_err tier_scan(const struct watchers_query *query, admin_scans_fn fn, void *fn_user, void *user);
 enum belfry_err tier_clients(const struct clients_query *query, admin_clients_fn fn, void *fn_user, void *user);

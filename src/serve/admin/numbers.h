@@ -57,7 +57,7 @@ struct worker_numbers { /* of one worker thread */
     struct latency latency;
     int64_t position;
     uint64_t turns, longest_turn_us; /* longest of the last minute (daemon/peak.h) */
-    struct tree_below *below;        /* tiers that watch here; NULL: none, or no memory. Owned by the gatherer */
+    struct tree_below *below;        /* tiers that watch here; NULL: none, or no memory. Owned by the tier */
     bool answered;                   /* false: the thread did not answer in time, and nothing here counts */
 };
 
