@@ -5,6 +5,8 @@
  *     ingest --log, standing--> workers --fetch--> reader --lost--> ingest
  *                                  ^------------------'------segment-'
  *
+ * Each worker serves the watches of all dialects over one core, reads from the replica, and relays. Wiring only.
+ *
  * Thread: owner (the front's).
  */
 #ifndef BELFRY_DAEMON_ETCD_TIER_H
