@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "daemon/resource_standing.h"
 #include "replica/replica.h"
 
 #define HTTP_UNAUTHORIZED 401

@@ -9,11 +9,11 @@
 #define BELFRY_DAEMON_KUBE_INGEST_H
 
 #include "daemon/ingest_thread.h"
-#include "daemon/resource_standing.h"
 #include "kfollow/resource_set.h"
 #include "thread/thread.h"
 
 struct kube_ingest;
+struct resource_standing;
 
 struct kube_ingest_opts {
     struct resource_set_opts set;        /* without loop */

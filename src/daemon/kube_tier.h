@@ -6,7 +6,8 @@
  *     ingest --a resource was found--> workers
  *     ingest --log, standing of each--> workers --fetch--> reader --too old: answered as such--> workers
  *
- * There are no backfills: what the window of a resource has lost, its watchers list again.
+ * There are no backfills: what the window of a resource has lost, its watchers list again. Each worker serves lists and
+ * watches of every resource, each over a core of its own, and relays the rest. Wiring only.
  *
  * Thread: owner (the front's).
  */

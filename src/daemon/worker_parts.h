@@ -2,7 +2,7 @@
  *
  * worker_parts: what a worker thread serves: everything between its connections and its upstream. The thread
  * (worker_thread.h) has the loop, the connections, the timer, the drain and the scans, and calls the parts in each of
- * its turns. There are two implementations: etcd_parts.h and kube_parts.h.
+ * its turns. There are two implementations: in etcd_tier.c and in kube_tier.c.
  *
  *     a turn:   look, deliver, (the thread writes the sockets), rest, (settled), due
  *

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "daemon/kube_ingest.h"
 #include "daemon/kube_upstream.h"
+#include "daemon/resource_standing.h"
 #include "replica/replica.h"
 #include "storm/apiserver.h"
 #include "storm/feed.h"
