@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "daemon/peak.h"
 #include "daemon/slack.h"
+#include "serve/admin/pools.h"
 #include "server/inbound.h"
 #include "thread/thread.h"
 

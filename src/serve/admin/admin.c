@@ -16,19 +16,25 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/owner.h"
+#include "serve/admin/hour.h"
 #include "serve/admin/metrics.h"
 #include "serve/admin/numbers_document.h"
-#include "serve/admin/page_files.h"
+#include "serve/admin/page_data.h"
 #include "serve/admin/page_query.h"
+#include "serve/admin/pools.h"
 #include "serve/admin/readiness.h"
-#include "serve/admin/sampler.h"
 #include "serve/admin/text.h"
+#include "serve/admin/tree.h"
 
-#define H2_CANCEL  8
-#define TEXT       "text/plain; charset=utf-8"
-#define JSON       "application/json"
-#define PROMETHEUS "text/plain; version=0.0.4; charset=utf-8"
-#define FIELDS_MAX 10 /* of an answer, with the length of its body */
+#define H2_CANCEL      8
+#define TEXT           "text/plain; charset=utf-8"
+#define JSON           "application/json"
+#define PROMETHEUS     "text/plain; version=0.0.4; charset=utf-8"
+#define FIELDS_MAX     10                /* of an answer, with the length of its body */
+#define PUBLISH_MS     1000              /* between two messages to open pages */
+#define PAGE_TIERS     50                /* tiers below that the page shows; the others are counted */
+#define PAGE_FILES_MAX 60000             /* bytes of all of them */
+#define RETRY          "retry: 2000\n\n" /* ms until a browser connects again */
 
 /* The requests that one question answers wait in a line, those that come meanwhile for the next question. /readyz has a
  * line of its own, so it does not wait for other pages. */
@@ -43,16 +49,31 @@ struct admin {
     struct admin_opts opts;
     struct belfry_list asks; /* of ask.link: all but those in a line */
     struct line lines[N_LINES];
-    size_t n_scans;          /* under way */
-    struct sampler *sampler; /* owned */
+    size_t n_scans; /* under way */
     uint64_t refused_pages;
+    /* the hour, and what open pages receive */
+    struct hour *hour;          /* owned */
+    struct question *sample;    /* under way; NULL: none */
+    struct belfry_list viewers; /* of viewer.link */
+    size_t n_viewers;
+    uint64_t publish_ms;   /* when open pages are due */
+    uint64_t told_samples; /* of the hour, that the pages know of */
+    uint64_t told_lines;   /* of the log, likewise */
     BELFRY_OWNER;
 };
 
 /* Numbers that are being asked for. */
 struct question {
     struct admin *admin; /* NULL: gone */
-    enum line_kind kind;
+    enum line_kind kind; /* for which line; a sample is for none */
+};
+
+/* An open page. */
+struct viewer {
+    struct belfry_list link;
+    struct admin *admin;
+    struct exchange *x;
+    unsigned misses; /* in a row */
 };
 
 /* A request, lent until begin() returns. */
@@ -144,25 +165,19 @@ static void document_unref(struct document *document)
 /* ---- asks ---- */
 
 /* Before the exchange's share is gone: in its last word, or in `gone`. */
-static void ask_uncount(struct ask *ask)
-{
-    if (ask->counts != NULL)
-        shares_count(ask->counts, SHARES_MEMORY, belfry_buf_len(&ask->document->text), 0);
-    ask->counts = NULL;
-}
-
 static void ask_free(struct ask *ask)
 {
     if (ask->admin != NULL)
         ask->admin->n_scans -= ask->is_scan;
-    ask_uncount(ask);
+    if (ask->counts != NULL)
+        shares_count(ask->counts, SHARES_MEMORY, belfry_buf_len(&ask->document->text), 0);
     belfry_list_remove(&ask->link);
     document_unref(ask->document);
     free(ask);
 }
 
 /* Writes as much as there is room for; the last piece ends the exchange. */
-static void send_some(struct ask *ask)
+static void ask_send_some(struct ask *ask)
 {
     size_t n = exchange_pour(ask->x, ask->rest);
     ask->rest = belfry_bytes_of(ask->rest.data + n, ask->rest.len - n);
@@ -172,15 +187,15 @@ static void send_some(struct ask *ask)
     ask_free(ask);
 }
 
-static void on_writable(struct exchange *x, void *user)
+static void ask_on_writable(struct exchange *x, void *user)
 {
     struct ask *ask = user;
     (void)x;
     if (ask->state == ASK_SENDING)
-        send_some(ask);
+        ask_send_some(ask);
 }
 
-static void on_gone(struct exchange *x, void *user)
+static void ask_on_gone(struct exchange *x, void *user)
 {
     struct ask *ask = user;
     (void)x;
@@ -193,7 +208,7 @@ static void on_gone(struct exchange *x, void *user)
 }
 
 static const struct exchange_events ask_events = {
-    .body = exchange_drop_body, .body_end = exchange_ignore, .writable = on_writable, .gone = on_gone};
+    .body = exchange_drop_body, .body_end = exchange_ignore, .writable = ask_on_writable, .gone = ask_on_gone};
 
 /* NULL: there is no memory, and the request has been answered. */
 static struct ask *ask_create(struct admin *admin, const struct page *page, const struct request *request)
@@ -246,7 +261,7 @@ static void ask_send(struct ask *ask, int status, struct belfry_http_field *fiel
         shares_count(share, SHARES_MEMORY, 0, body.len);
     }
     exchange_respond(x, status, fields, n);
-    send_some(ask);
+    ask_send_some(ask);
 }
 
 static void ask_answer(struct ask *ask, struct document *document)
@@ -529,7 +544,7 @@ static int write_readyz(const struct admin *admin, const struct tier_numbers *nu
     return readiness.is_ready ? 200 : 503;
 }
 
-/* ---- the hour, the log, and the page ---- */
+/* ---- the hour and the log ---- */
 
 /* A document that needs no question. */
 static void answer_now(struct admin *admin, const struct page *page, const struct request *request,
@@ -549,7 +564,7 @@ static void answer_now(struct admin *admin, const struct page *page, const struc
 
 static enum belfry_err write_hour(const struct admin *admin, struct belfry_buf *out)
 {
-    return hour_write(sampler_hour(admin->sampler), out);
+    return hour_write(admin->hour, out);
 }
 
 static void begin_hour(struct admin *admin, const struct page *page, const struct request *request)
@@ -567,14 +582,130 @@ static void begin_log(struct admin *admin, const struct page *page, const struct
     answer_now(admin, page, request, write_log);
 }
 
+/* ---- open pages ---- */
+
+static void viewer_free(struct viewer *viewer)
+{
+    viewer->admin->n_viewers--;
+    belfry_list_remove(&viewer->link);
+    free(viewer);
+}
+
+static void viewer_reset(struct viewer *viewer)
+{
+    exchange_reset(viewer->x, H2_CANCEL);
+    viewer_free(viewer);
+}
+
+static void viewer_on_gone(struct exchange *x, void *user)
+{
+    (void)x;
+    viewer_free(user);
+}
+
+static const struct exchange_events viewer_events = {
+    .body = exchange_drop_body, .body_end = exchange_ignore, .writable = exchange_ignore, .gone = viewer_on_gone};
+
 static void begin_events(struct admin *admin, const struct page *page, const struct request *request)
 {
     (void)page;
-    if (request->head_only)
+    if (request->head_only) {
         answer(request->x, 200, "text/event-stream", (struct belfry_bytes){0}, true);
-    else if (!sampler_open_page(admin->sampler, request->x))
+        return;
+    }
+    struct viewer *viewer = admin->n_viewers < ADMIN_VIEWERS ? malloc(sizeof(*viewer)) : NULL;
+    if (viewer == NULL) {
         answer_busy(request->x, "too many pages are open: close one\n", false);
+        return;
+    }
+    *viewer = (struct viewer){.admin = admin, .x = request->x};
+    belfry_list_append(&admin->viewers, &viewer->link);
+    admin->n_viewers++;
+    admin->publish_ms = 0; /* at the next tick: until then it shows nothing */
+    struct belfry_http_field fields[] = {
+        {belfry_bytes_str("content-type"), belfry_bytes_str("text/event-stream")},
+        {belfry_bytes_str("cache-control"), belfry_bytes_str("no-store")},
+        {belfry_bytes_str("x-content-type-options"), belfry_bytes_str("nosniff")},
+    };
+    exchange_handle(viewer->x, &viewer_events, viewer);
+    exchange_respond(viewer->x, 200, fields, 3);
+    exchange_lasts(viewer->x);
+    exchange_write(viewer->x, RETRY, sizeof(RETRY) - 1);
 }
+
+static enum belfry_err write_event(struct belfry_buf *out, const char *name)
+{
+    char text[32];
+    int len = snprintf(text, sizeof(text), "event: %s\ndata: ", name);
+    return belfry_buf_append(out, text, (size_t)len);
+}
+
+/* One message for all open pages. */
+static void publish(struct admin *admin, const struct tier_numbers *numbers)
+{
+    struct belfry_buf out;
+    belfry_buf_init(&out);
+
+    /* the documents end with a newline, and an event with an empty line */
+    enum belfry_err err = write_event(&out, "numbers");
+    if (err == BELFRY_OK)
+        err = numbers_write(numbers, NUMBERS_SUMS, &out);
+    if (err == BELFRY_OK)
+        err = belfry_buf_append(&out, "\n", 1);
+    if (err == BELFRY_OK)
+        err = write_event(&out, "tree");
+    if (err == BELFRY_OK)
+        err = tree_write_json(numbers, PAGE_TIERS, &out);
+    if (err == BELFRY_OK)
+        err = belfry_buf_append(&out, "\n", 1);
+
+    /* what is new in the hour and the log */
+    if (err == BELFRY_OK && hour_next(admin->hour) > admin->told_samples) {
+        err = write_event(&out, "hour");
+        if (err == BELFRY_OK)
+            err = hour_write_newest(admin->hour, &out);
+        if (err == BELFRY_OK)
+            err = belfry_buf_append(&out, "\n\n", 2);
+        admin->told_samples = hour_next(admin->hour);
+    }
+    uint64_t n_lines = admin->opts.lines != NULL ? log_lines_next(admin->opts.lines) : 0;
+    if (err == BELFRY_OK && n_lines > admin->told_lines) {
+        char text[48];
+        int len = snprintf(text, sizeof(text), "event: log\ndata: %" PRIu64 "\n\n", n_lines);
+        err = belfry_buf_append(&out, text, (size_t)len);
+        admin->told_lines = n_lines;
+    }
+
+    /* whole, or not at all; without memory all pages miss it */
+    struct belfry_bytes message = belfry_buf_bytes(&out);
+    for (struct belfry_list *at = admin->viewers.next, *next; err == BELFRY_OK && at != &admin->viewers; at = next) {
+        struct viewer *viewer = belfry_container(at, struct viewer, link);
+        next = at->next;
+        if (exchange_room(viewer->x) >= message.len) {
+            exchange_write(viewer->x, message.data, message.len);
+            viewer->misses = 0;
+        } else if (++viewer->misses >= ADMIN_VIEWER_MISSES) {
+            viewer_reset(viewer);
+        }
+    }
+    belfry_buf_fini(&out);
+}
+
+static void on_sample(const struct tier_numbers *numbers, void *user)
+{
+    struct question *question = user;
+    struct admin *admin = question->admin;
+    free(question);
+    if (admin == NULL)
+        return;
+    admin->sample = NULL;
+    if (hour_is_due(admin->hour, numbers->now_ms))
+        hour_add(admin->hour, numbers);
+    if (admin->n_viewers > 0)
+        publish(admin, numbers);
+}
+
+/* ---- the tail ---- */
 
 struct tail_query {
     size_t len;
@@ -614,14 +745,43 @@ static void begin_tail(struct admin *admin, const struct page *page, const struc
     }
 }
 
-/* The bytes are the program's: only what there is room for is copied. */
+/* ---- files of the page ---- */
+
+static_assert(sizeof(page_index_html) + sizeof(page_page_css) + sizeof(page_page_js) <= PAGE_FILES_MAX,
+              "the page is to stay small");
+
+/* The files of src/serve/admin/page, which cmake/Embed.cmake has made arrays of. */
+struct page_file {
+    const char *path, *type;
+    const void *data;
+    size_t len;
+};
+static const struct page_file page_files[] = {
+    {"/", "text/html; charset=utf-8", page_index_html, sizeof(page_index_html)},
+    {"/page.css", "text/css; charset=utf-8", page_page_css, sizeof(page_page_css)},
+    {"/page.js", "text/javascript; charset=utf-8", page_page_js, sizeof(page_page_js)},
+};
+
+/* NULL: none has that path. */
+static const struct page_file *find_page_file(struct belfry_bytes path)
+{
+    for (size_t i = 0; i < sizeof(page_files) / sizeof(page_files[0]); i++)
+        if (belfry_bytes_equal(path, belfry_bytes_str(page_files[i].path)))
+            return &page_files[i];
+    return NULL;
+}
+
+/* The bytes are the program's: only what there is room for is copied. A browser may load and ask this address, and
+ * nothing else. */
 static void answer_file(struct admin *admin, const struct page_file *file, const struct request *request)
 {
     struct ask *ask = ask_create(admin, NULL, request);
     struct belfry_http_field fields[FIELDS_MAX] = {
         {belfry_bytes_str("content-type"), belfry_bytes_str(file->type)},
         {belfry_bytes_str("cache-control"), belfry_bytes_str("no-cache")},
-        {belfry_bytes_str("content-security-policy"), belfry_bytes_str(PAGE_FILES_POLICY)},
+        {belfry_bytes_str("content-security-policy"),
+         belfry_bytes_str("default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+                          "img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")},
         {belfry_bytes_str("x-content-type-options"), belfry_bytes_str("nosniff")},
         {belfry_bytes_str("x-frame-options"), belfry_bytes_str("DENY")},
         {belfry_bytes_str("referrer-policy"), belfry_bytes_str("no-referrer")},
@@ -629,7 +789,7 @@ static void answer_file(struct admin *admin, const struct page_file *file, const
         {belfry_bytes_str("vary"), belfry_bytes_str("accept")},
     };
     if (ask != NULL)
-        ask_send(ask, 200, fields, 8, file->bytes, NULL);
+        ask_send(ask, 200, fields, 8, belfry_bytes_of(file->data, file->len), NULL);
 }
 
 /* ---- the table ---- */
@@ -672,34 +832,11 @@ static void begin_index(struct admin *admin, const struct page *page, const stru
 {
     char text[2048];
     if (request->wants_html) {
-        answer_file(admin, page_files_find(belfry_bytes_str(page->path)), request);
+        answer_file(admin, find_page_file(belfry_bytes_str(page->path)), request);
         return;
     }
     write_index(admin, text, sizeof(text), "belfryd, admin address");
     answer_text(request->x, 200, text, request->head_only);
-}
-
-static void refuse_method(struct exchange *x)
-{
-    struct belfry_http_field fields[] = {
-        {belfry_bytes_str("content-type"), belfry_bytes_str(TEXT)},
-        {belfry_bytes_str("allow"), belfry_bytes_str("GET, HEAD")},
-    };
-    exchange_answer(x, 405, fields, 2, belfry_bytes_str("only GET and HEAD are answered here\n"));
-}
-
-static const struct page *find_page(struct belfry_bytes path)
-{
-    for (size_t i = 0; i < N_PAGES; i++) {
-        if (belfry_bytes_equal(path, belfry_bytes_str(pages[i].path)))
-            return &pages[i];
-    }
-    return NULL;
-}
-
-static bool has_word(struct belfry_bytes text, const char *word)
-{
-    return text.len > 0 && memmem(text.data, text.len, word, strlen(word)) != NULL;
 }
 
 /* A link on a page of another site may lead to the page; all that it loads then is of its own site. */
@@ -725,16 +862,26 @@ void admin_begin(struct exchange *x, const struct exchange_head *head, void *use
         admin->refused_pages++;
         return;
     }
+    struct belfry_bytes accept = exchange_field(head, "accept");
     struct request request = {.x = x,
                               .head_only = belfry_bytes_equal(head->method, belfry_bytes_str("HEAD")),
-                              .wants_html = has_word(exchange_field(head, "accept"), "text/html")};
+                              .wants_html = accept.len > 0 && memmem(accept.data, accept.len, "text/html", 9) != NULL};
     if (!request.head_only && !belfry_bytes_equal(head->method, belfry_bytes_str("GET"))) {
-        refuse_method(x);
+        struct belfry_http_field fields[] = {
+            {belfry_bytes_str("content-type"), belfry_bytes_str(TEXT)},
+            {belfry_bytes_str("allow"), belfry_bytes_str("GET, HEAD")},
+        };
+        exchange_answer(x, 405, fields, 2, belfry_bytes_str("only GET and HEAD are answered here\n"));
         return;
     }
+
+    /* a page of the table, a file of the page, or neither */
     struct belfry_bytes path = exchange_path(head, &request.query);
-    const struct page *page = find_page(path);
-    const struct page_file *file = page == NULL ? page_files_find(path) : NULL;
+    const struct page *page = NULL;
+    for (size_t i = 0; i < N_PAGES && page == NULL; i++)
+        if (belfry_bytes_equal(path, belfry_bytes_str(pages[i].path)))
+            page = &pages[i];
+    const struct page_file *file = page == NULL ? find_page_file(path) : NULL;
     exchange_set_probes(x, page != NULL && (page->write == write_readyz || page->begin == begin_livez));
     if (page != NULL) {
         page->begin(admin, page, &request);
@@ -754,7 +901,22 @@ void admin_tick(struct admin *admin, uint64_t now_ms)
     BELFRY_OWNER_CHECK(admin);
     if (admin->opts.tail != NULL)
         tail_tick(admin->opts.tail);
-    sampler_tick(admin->sampler, now_ms);
+
+    /* a sample for the hour and for open pages */
+    bool pages_due = admin->n_viewers > 0 && now_ms >= admin->publish_ms;
+    if (admin->sample != NULL || !(pages_due || hour_is_due(admin->hour, now_ms)))
+        return;
+    struct question *question = malloc(sizeof(*question));
+    if (question == NULL)
+        return; /* the next tick tries again; so below */
+    *question = (struct question){.admin = admin};
+    admin->sample = question;
+    if (admin->opts.collect(on_sample, question, admin->opts.user) != BELFRY_OK) {
+        admin->sample = NULL;
+        free(question);
+        return;
+    }
+    admin->publish_ms = now_ms + PUBLISH_MS;
 }
 
 /* ---- the whole ---- */
@@ -770,9 +932,9 @@ enum belfry_err admin_create(const struct admin_opts *opts, struct admin **out)
         belfry_list_init(&admin->lines[i].asked);
         belfry_list_init(&admin->lines[i].waiting);
     }
+    belfry_list_init(&admin->viewers);
     BELFRY_OWNER_INIT(admin);
-    struct sampler_opts sampler = {.sample = opts->collect, .user = opts->user, .lines = opts->lines};
-    if (sampler_create(&sampler, &admin->sampler) != BELFRY_OK) {
+    if (hour_create(&admin->hour) != BELFRY_OK) {
         free(admin);
         return BELFRY_ERR_NOMEM;
     }
@@ -804,6 +966,10 @@ void admin_destroy(struct admin *admin)
         belfry_list_remove(&ask->link); /* its answer will come and free it */
         ask->admin = NULL;
     }
-    sampler_destroy(admin->sampler);
+    if (admin->sample != NULL)
+        admin->sample->admin = NULL; /* likewise */
+    while (!belfry_list_empty(&admin->viewers))
+        viewer_reset(belfry_container(admin->viewers.next, struct viewer, link));
+    hour_destroy(admin->hour);
     free(admin);
 }

@@ -14,8 +14,8 @@
  *     /debug/hour          the last hour (hour.h)
  *     /debug/log           the newest warnings and errors (log_lines.h)
  *     /debug/tail?prefix=  changes of keys as they are published (tail.h); 403 where it is off
- *     /events              what open pages receive every second (sampler.h)
- *     /                    the page (page_files.h) for clients that accept HTML; for others a list of the above
+ *     /events              what open pages receive every second
+ *     /                    the page (src/serve/admin/page) for clients that accept HTML; for others a list of the above
  *
  * Ready: the tier follows upstream, is not stale, lags at most ready-lag, writes its replica, every worker answers, and
  * it does not drain.
@@ -26,6 +26,11 @@
  * - Beyond ADMIN_SCANS concurrent scans (/debug/watchers, /debug/clients) the answer is 503.
  * - A large answer is written as fast as the peer reads it. What is not written yet counts as memory of its client
  *   (server/shares.h); beyond its share the answer is 503. Files of the page are not copied.
+ * - All open pages share one question per second, and one message as server-sent events: numbers and tree (the
+ *   documents of /debug/numbers, without its workers, and /debug/tree), hour (a new sample) and log (how many lines
+ *   there were). A page whose connection has no room for all of it misses the message. After ADMIN_VIEWER_MISSES in a
+ *   row its response is reset, and the browser connects again. So a page that is not read holds at most EXCHANGE_ROOM
+ *   bytes.
  * daemon/front.c sets the limits of connections, streams, memory and time.
  *
  * Thread: owner (the front's loop). opts.collect, opts.scan and opts.clients ask the workers; they answer later.
@@ -42,7 +47,9 @@
 #include "server/exchange.h"
 #include "server/hosts.h"
 
-#define ADMIN_SCANS 16
+#define ADMIN_SCANS         16
+#define ADMIN_VIEWERS       32 /* open pages */
+#define ADMIN_VIEWER_MISSES 30
 
 struct admin;
 

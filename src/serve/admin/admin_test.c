@@ -10,8 +10,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "serve/admin/live.h"
-#include "serve/admin/page_files.h"
+#include "serve/admin/page_data.h"
 #include "support/fakeshares.h"
 #include "support/refuse.h"
 
@@ -321,7 +320,7 @@ static void other_methods_and_paths_are_refused_with_a_hint(void **state)
     assert_int_equal(fake.status, 405);
     assert_string_equal(fake.allow, "GET, HEAD");
     fake_fini(&fake);
-    static const char *const unknown[] = {"/metric", "/livez/", "", "*", "/debug", "//"};
+    static const char *const unknown[] = {"/metric", "/livez/", "", "*", "/debug", "//", "/page"};
     for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++) {
         fake = get(unknown[i]);
         assert_int_equal(fake.status, 404);
@@ -560,7 +559,6 @@ static void files_are_sent_without_a_copy(void **state)
     struct fake fake;
     fakeshares_init(&shares, SHARES_MEMORY, 10, 50); /* a copy would not fit */
     assert_int_equal(shares_join(&shares.shares, &conn.share, SHARES_CLIENT, "10.0.0.9"), BELFRY_OK);
-    const struct page_file *file = page_files_find(belfry_bytes_str("/page.js"));
     begin(&fake, "GET", "/page.css"); /* all of it */
     assert_true(fake.ended && fake.status == 200);
     fake_fini(&fake);
@@ -575,9 +573,9 @@ static void files_are_sent_without_a_copy(void **state)
             fake.room = 7000;
             fake.x.events->writable(&fake.x, fake.x.user);
         }
-        assert_int_equal(strtoul(fake.length, NULL, 10), file->bytes.len);
-        assert_int_equal(fake.body.end, file->bytes.len);
-        assert_memory_equal(fake.body.data, file->bytes.data, file->bytes.len);
+        assert_int_equal(strtoul(fake.length, NULL, 10), sizeof(page_page_js));
+        assert_int_equal(fake.body.end, sizeof(page_page_js));
+        assert_memory_equal(fake.body.data, page_page_js, sizeof(page_page_js));
         fake_fini(&fake);
     }
     shares_leave(&conn.share);
@@ -658,24 +656,52 @@ static void a_browser_gets_the_page_and_other_clients_the_list(void **state)
     }
 }
 
-static void files_of_the_page_forbid_all_else(void **state)
+static const struct {
+    const char *path, *type;
+    const uint8_t *bytes;
+    size_t len;
+} files[] = {
+    {"/", "text/html; charset=utf-8", page_index_html, sizeof(page_index_html)},
+    {"/page.css", "text/css; charset=utf-8", page_page_css, sizeof(page_page_css)},
+    {"/page.js", "text/javascript; charset=utf-8", page_page_js, sizeof(page_page_js)},
+};
+#define N_FILES (sizeof(files) / sizeof(files[0]))
+
+static bool file_has(size_t i, const char *text)
+{
+    return memmem(files[i].bytes, files[i].len, text, strlen(text)) != NULL;
+}
+
+static void files_of_the_page_are_whole_and_forbid_all_else(void **state)
 {
     (void)state;
-    static const char *const rows[][2] = {
-        {"/", "text/html; charset=utf-8"},
-        {"/page.css", "text/css; charset=utf-8"},
-        {"/page.js", "text/javascript; charset=utf-8"},
-    };
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < N_FILES; i++) {
         struct fake fake;
-        begin_with(&fake, "GET", rows[i][0], "accept", "text/html,*/*");
+        begin_with(&fake, "GET", files[i].path, "accept", "text/html,*/*");
         assert_int_equal(fake.status, 200);
-        assert_string_equal(fake.type, rows[i][1]);
+        assert_string_equal(fake.type, files[i].type);
         assert_string_equal(fake.policy, "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
                                          "img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; "
                                          "form-action 'none'");
+        assert_true(files[i].len > 1000);
+        assert_int_equal(fake.body.end, files[i].len);
+        assert_memory_equal(fake.body.data, files[i].bytes, files[i].len);
         fake_fini(&fake);
     }
+    assert_true(file_has(0, "<!doctype html>") && file_has(0, "</html>\n"));
+}
+
+/* The policy would stop what these words begin; without them the page works under it. */
+static void the_page_names_nothing_outside_and_makes_no_text_html(void **state)
+{
+    (void)state;
+    static const char *const forbidden[] = {"//cdn",          "src=\"http", "href=\"http", "url(http",
+                                            "@import",        "innerHTML",  "outerHTML",   "insertAdjacentHTML",
+                                            "document.write", "eval(",      "onclick=",    "style=\""};
+    for (size_t i = 0; i < N_FILES; i++)
+        for (size_t k = 0; k < sizeof(forbidden) / sizeof(forbidden[0]); k++)
+            if (file_has(i, forbidden[k]))
+                fail_msg("%s has %s", files[i].path, forbidden[k]);
 }
 
 static void a_tail_that_is_off_is_refused_and_not_listed(void **state)
@@ -823,7 +849,7 @@ static void pages_of_other_sites_may_only_lead_to_the_page(void **state)
 static void open_pages_are_bounded_and_other_sites_have_none(void **state)
 {
     (void)state;
-    static struct fake pages[LIVE_MAX];
+    static struct fake pages[ADMIN_VIEWERS];
     struct fake more;
     static const char *const foreign[] = {"cross-site", "same-site"};
     for (size_t i = 0; i < 2; i++) {
@@ -831,7 +857,7 @@ static void open_pages_are_bounded_and_other_sites_have_none(void **state)
         assert_int_equal(more.status, 403);
         fake_fini(&more);
     }
-    for (size_t i = 0; i < LIVE_MAX; i++) {
+    for (size_t i = 0; i < ADMIN_VIEWERS; i++) {
         begin_with(&pages[i], "GET", "/events", "sec-fetch-site", i % 2 == 0 ? "same-origin" : "none");
         assert_int_equal(pages[i].status, 200);
     }
@@ -845,7 +871,7 @@ static void open_pages_are_bounded_and_other_sites_have_none(void **state)
     assert_int_equal(pages[0].status, 200);
     admin_destroy(admin);
     admin = NULL;
-    for (size_t i = 0; i < LIVE_MAX; i++) {
+    for (size_t i = 0; i < ADMIN_VIEWERS; i++) {
         assert_true(pages[i].reset);
         fake_fini(&pages[i]);
     }
@@ -860,7 +886,7 @@ static void a_page_that_is_not_read_misses_messages_and_is_dropped(void **state)
     tick();
     size_t had = slow.body.end;
     slow.room = 100;
-    for (int i = 1; i < LIVE_MISSES; i++) {
+    for (int i = 1; i < ADMIN_VIEWER_MISSES; i++) {
         good.room = EXCHANGE_ROOM;
         tick();
     }
@@ -870,7 +896,7 @@ static void a_page_that_is_not_read_misses_messages_and_is_dropped(void **state)
     tick(); /* it reads again, and is forgiven */
     assert_true(slow.body.end > had);
     slow.room = 0;
-    for (int i = 0; i < LIVE_MISSES; i++) {
+    for (int i = 0; i < ADMIN_VIEWER_MISSES; i++) {
         assert_false(slow.reset);
         good.room = EXCHANGE_ROOM;
         tick();
@@ -974,7 +1000,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(body_of_a_request_is_taken_and_forgotten, set_up, tear_down),
         cmocka_unit_test_setup_teardown(answers_that_come_after_the_end_are_dropped, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_browser_gets_the_page_and_other_clients_the_list, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(files_of_the_page_forbid_all_else, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(files_of_the_page_are_whole_and_forbid_all_else, set_up, tear_down),
+        cmocka_unit_test(the_page_names_nothing_outside_and_makes_no_text_html),
         cmocka_unit_test_setup_teardown(a_tail_that_is_off_is_refused_and_not_listed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_tail_takes_a_prefix, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_open_page_means_a_question_only_for_the_hour, set_up, tear_down),

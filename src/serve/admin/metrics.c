@@ -9,9 +9,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "serve/admin/pools.h"
 #include "serve/admin/readiness.h"
 #include "serve/admin/summary.h"
 #include "serve/admin/text.h"
+#include "serve/admin/tree.h"
 
 static const char *const kind_names[] = {
     [COUNTER] = "counter", [GAUGE] = "gauge", [GAUGE_US] = "gauge", [HISTOGRAM] = "histogram"};

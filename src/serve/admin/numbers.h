@@ -14,7 +14,7 @@
 #include "replica/replica.h"
 #include "serve/admin/pools.h"
 #include "serve/admin/resources.h"
-#include "serve/admin/tree.h"
+#include "serve/etcd/tiers_below.h"
 #include "serve/etcd/watch.h"
 #include "serve/kfront/kfront.h"
 #include "serve/kube/kube.h"

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "serve/admin/pools.h"
 #include "serve/admin/summary.h"
 #include "json/json.h"
 
