@@ -16,6 +16,7 @@
 #include "daemon/read_points.h"
 #include "daemon/seed.h"
 #include "daemon/standing.h"
+#include "daemon/worker_thread.h"
 #include "follow/history_reader.h"
 #include "replica/replica.h"
 #include "serve/kube/catalog_feed.h"

@@ -23,6 +23,7 @@
 #include "daemon/resource_standing.h"
 #include "daemon/rotation.h"
 #include "daemon/seed.h"
+#include "daemon/worker_thread.h"
 #include "follow/history_reader.h"
 #include "kube/builtin.h"
 #include "kube/catalog.h"

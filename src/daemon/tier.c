@@ -19,6 +19,7 @@
 #include "daemon/seed.h"
 #include "daemon/service.h"
 #include "daemon/tier_parts.h"
+#include "daemon/worker_thread.h"
 #include "serve/admin/metrics.h"
 #include "serve/admin/pools.h"
 #include "server/refusal.h"

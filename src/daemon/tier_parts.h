@@ -3,7 +3,7 @@
  * tier_parts: what of a tier depends on the kind of its upstream: how it is followed, what is kept of it, and what its
  * workers serve. tier.h has the rest. There are two implementations: etcd_tier.h and kube_tier.h.
  *
- * Thread: owner (the front's), but for post and fill.
+ * Thread: owner (the front's), but for post and fill. unchecked: an interface; tier.c checks.
  */
 #ifndef BELFRY_DAEMON_TIER_PARTS_H
 #define BELFRY_DAEMON_TIER_PARTS_H
@@ -13,8 +13,11 @@
 #include "base/clock.h"
 #include "daemon/config.h"
 #include "daemon/ingest_thread.h"
-#include "daemon/worker_thread.h"
+#include "serve/admin/numbers.h"
 #include "serve/admin/tail.h"
+
+struct worker_thread;
+struct worker_thread_opts;
 
 /* Those that have started. The tier owns it. */
 struct tier_workers {

@@ -54,14 +54,8 @@ static void send_back(struct worker_thread_ask *ask)
     mailbox_post(ask->to, &ask->mail);
 }
 
-static bool scan_step(struct worker_thread_ask *ask)
-{
-    return ask->clients != NULL ? clients_scan_step(ask->clients, SCAN_VISITS)
-                                : watchers_scan_step(ask->scan, SCAN_VISITS);
-}
-
 /* Goes on with the first question about watchers or clients. True: there is more to do. */
-static bool scan_some(struct worker_thread *t)
+static bool worker_thread_scan_some(struct worker_thread *t)
 {
     if (belfry_list_empty(&t->scans))
         return false;
@@ -69,7 +63,8 @@ static bool scan_some(struct worker_thread *t)
     uint64_t until = belfry_clock_ns() + SCAN_NS;
     bool done = false;
     while (!done && belfry_clock_ns() < until)
-        done = scan_step(ask);
+        done = ask->clients != NULL ? clients_scan_step(ask->clients, SCAN_VISITS)
+                                    : watchers_scan_step(ask->scan, SCAN_VISITS);
     if (done) {
         belfry_list_remove(&ask->mail.node);
         send_back(ask);
@@ -77,10 +72,8 @@ static bool scan_some(struct worker_thread *t)
     return !belfry_list_empty(&t->scans);
 }
 
-static void set_timer(struct worker_thread *t, uint64_t due, uint64_t now);
-
 /* The load is for the front to see; watchers and connections that have gone leave memory that the kernel can have. */
-static void take_stock(struct worker_thread *t, uint64_t now)
+static void worker_thread_take_stock(struct worker_thread *t, uint64_t now)
 {
     struct worker_parts_weight weight;
     struct inbound_stats inbound;
@@ -94,23 +87,17 @@ static void take_stock(struct worker_thread *t, uint64_t now)
         slack_give_back();
 }
 
-/* Of connections that were sent away. */
-static void end_streams(struct worker_thread *t, uint64_t now, uint64_t end_ms)
-{
-    t->parts->api->drain(t->parts, now, end_ms > now ? end_ms - now : 0);
-}
-
 /* Clients connect elsewhere as soon as their connection is shut: one after another, over the first half of the drain.
  * Their streams end over the second half, and find the new connection there. A connection that was not sent away yet is
  * served as before. So is one that came after the drain began: otherwise a client without another tier would be sent
  * away again and again. */
-static void send_away(struct worker_thread *t, uint64_t now)
+static void worker_thread_send_away(struct worker_thread *t, uint64_t now)
 {
     uint64_t passed = now - t->leaving_from_ms;
     if (passed >= t->leaving_ms) {
         t->leaving = false;
         (void)inbound_shut(t->inbound, t->leaving_newest, SIZE_MAX); /* all that are left */
-        end_streams(t, now, t->drain_end_ms);
+        t->parts->api->drain(t->parts, now, t->drain_end_ms > now ? t->drain_end_ms - now : 0);
         return;
     }
     size_t by_now = t->n_leaving * passed / t->leaving_ms;
@@ -119,38 +106,15 @@ static void send_away(struct worker_thread *t, uint64_t now)
     t->n_left = by_now;
 }
 
-/* When a turn is due even if nothing happens. */
-static uint64_t next_due(const struct worker_thread *t, uint64_t now)
-{
-    uint64_t due = belfry_min_time(t->parts->api->due(t->parts), slack_due(&t->slack));
-    return t->leaving ? belfry_min_time(due, now + LEAVE_MS) : due;
-}
-
 static void on_idle(uv_idle_t *idle)
 {
     (void)idle; /* its being there is all */
 }
 
-/* A turn is all that happened since the last one ended, reads of sockets included, but for the time that the loop was
- * blocked. */
-static void note_turn(struct worker_thread *t)
+static void worker_thread_on_timer(uv_timer_t *timer)
 {
-    uint64_t now_ns = belfry_clock_ns(), idle_ns = uv_metrics_idle_time(t->prepare.loop);
-    uint64_t all_ns = now_ns - t->turn_ended_ns, blocked_ns = idle_ns - t->idle_ns;
-    uint64_t busy_us = all_ns > blocked_ns ? (all_ns - blocked_ns) / 1000 : 0;
-    t->turn_ended_ns = now_ns;
-    t->idle_ns = idle_ns;
-    t->turns++;
-    peak_note(&t->longest_us, busy_us, now_ns / 1000000);
-}
-
-/* New limits and times, from the configuration that was read again. */
-static void apply_limits(struct worker_thread *t)
-{
-    const struct limits_times *times = &t->limits.times;
-    inbound_set_limits(t->inbound, &t->limits.shares);
-    inbound_set_times(t->inbound, &(struct inbound_times){times->greet_ms, times->idle_ms, times->unread_ms});
-    t->parts->api->set_times(t->parts, times);
+    struct worker_thread *t = timer->data;
+    t->timer_due = BELFRY_NEVER; /* the turn it caused does the rest */
 }
 
 static void worker_thread_on_prepare(uv_prepare_t *prepare)
@@ -160,38 +124,47 @@ static void worker_thread_on_prepare(uv_prepare_t *prepare)
     t->due = false; /* from here on: what follows may find room for waiting streams */
     t->parts->api->look(t->parts, now);
     bool more = t->parts->api->deliver(t->parts, now);
-    if (limits_take(t->opts.limits, &t->limits_version, &t->limits))
-        apply_limits(t);
+
+    /* new limits and times, from the configuration that was read again */
+    if (limits_take(t->opts.limits, &t->limits_version, &t->limits)) {
+        const struct limits_times *times = &t->limits.times;
+        inbound_set_limits(t->inbound, &t->limits.shares);
+        inbound_set_times(t->inbound, &(struct inbound_times){times->greet_ms, times->idle_ms, times->unread_ms});
+        t->parts->api->set_times(t->parts, times);
+    }
     if (t->leaving)
-        send_away(t, now);
+        worker_thread_send_away(t, now);
+
+    /* sockets are written; then a slice of a scan */
     more = inbound_flush(t->inbound, now) || more || t->parts->api->rest(t->parts);
     if (!more)
         t->parts->api->settled(t->parts);
-    more = scan_some(t) || more || t->due;
-    take_stock(t, now);
-    set_timer(t, next_due(t, now), now);
+    more = worker_thread_scan_some(t) || more || t->due;
+    worker_thread_take_stock(t, now);
+
+    /* when the next turn is due even if nothing happens; immediately, if there is more to do */
+    uint64_t due = belfry_min_time(t->parts->api->due(t->parts), slack_due(&t->slack));
+    if (t->leaving)
+        due = belfry_min_time(due, now + LEAVE_MS);
+    if (due != t->timer_due && due == BELFRY_NEVER)
+        uv_timer_stop(&t->timer);
+    else if (due != t->timer_due)
+        uv_timer_start(&t->timer, worker_thread_on_timer, due > now ? due - now : 0, 0);
+    t->timer_due = due;
     if (more)
         uv_idle_start(&t->idle, on_idle);
     else
         uv_idle_stop(&t->idle);
-    note_turn(t);
-}
 
-static void worker_thread_on_timer(uv_timer_t *timer)
-{
-    struct worker_thread *t = timer->data;
-    t->timer_due = BELFRY_NEVER; /* the turn it caused does the rest */
-}
-
-static void set_timer(struct worker_thread *t, uint64_t due, uint64_t now)
-{
-    if (due == t->timer_due)
-        return;
-    t->timer_due = due;
-    if (due == BELFRY_NEVER)
-        uv_timer_stop(&t->timer);
-    else
-        uv_timer_start(&t->timer, worker_thread_on_timer, due > now ? due - now : 0, 0);
+    /* A turn is all that happened since the last one ended, reads of sockets included, but for the time that the loop
+     * was blocked. */
+    uint64_t now_ns = belfry_clock_ns(), idle_ns = uv_metrics_idle_time(prepare->loop);
+    uint64_t all_ns = now_ns - t->turn_ended_ns, blocked_ns = idle_ns - t->idle_ns;
+    uint64_t busy_us = all_ns > blocked_ns ? (all_ns - blocked_ns) / 1000 : 0;
+    t->turn_ended_ns = now_ns;
+    t->idle_ns = idle_ns;
+    t->turns++;
+    peak_note(&t->longest_us, busy_us, now_ns / 1000000);
 }
 
 static void on_work(void *user)
@@ -209,7 +182,7 @@ static uint64_t on_now(void *user)
 
 /* ---- what lives there ---- */
 
-static enum belfry_err create_parts(struct worker_thread *t, uv_loop_t *loop)
+static enum belfry_err worker_thread_create_parts(struct worker_thread *t, uv_loop_t *loop)
 {
     struct worker_parts_host host = {
         .thread = t->thread, .times = t->limits.times, .now = on_now, .work = on_work, .user = t};
@@ -236,7 +209,7 @@ static enum belfry_err create_parts(struct worker_thread *t, uv_loop_t *loop)
 /* Takes down what exists: first the parts that send clients a last message, so that they know how it ended and resume;
  * then what carries those messages; then the rest. No request begins meanwhile: a connection that was shut drops those
  * that were pipelined. */
-static void destroy_parts(struct worker_thread *t)
+static void worker_thread_destroy_parts(struct worker_thread *t)
 {
     if (t->inbound != NULL)
         (void)inbound_shut(t->inbound, INBOUND_ALL, SIZE_MAX);
@@ -257,9 +230,9 @@ static enum belfry_err worker_thread_begin(struct thread *thread, void *user)
     t->timer_due = BELFRY_NEVER;
     t->thread = thread;
     (void)limits_take(t->opts.limits, &t->limits_version, &t->limits);
-    enum belfry_err err = create_parts(t, loop);
+    enum belfry_err err = worker_thread_create_parts(t, loop);
     if (err != BELFRY_OK) {
-        destroy_parts(t);
+        worker_thread_destroy_parts(t);
         return err;
     }
     uv_prepare_init(loop, &t->prepare);
@@ -267,13 +240,15 @@ static enum belfry_err worker_thread_begin(struct thread *thread, void *user)
     uv_timer_init(loop, &t->timer);
     t->prepare.data = t->idle.data = t->timer.data = t;
     uv_prepare_start(&t->prepare, worker_thread_on_prepare);
-    uv_loop_configure(loop, UV_METRICS_IDLE_TIME); /* note_turn() */
+    uv_loop_configure(loop, UV_METRICS_IDLE_TIME); /* worker_thread_on_prepare() */
     t->turn_ended_ns = belfry_clock_ns();
     return BELFRY_OK;
 }
 
-static void drop_scans(struct worker_thread *t)
+static void worker_thread_end(struct thread *thread, void *user)
 {
+    (void)thread;
+    struct worker_thread *t = user;
     for (struct belfry_list *node; (node = belfry_list_pop(&t->scans)) != NULL;) {
         struct worker_thread_ask *ask = belfry_container(node, struct worker_thread_ask, mail.node);
         watchers_scan_destroy(ask->scan);
@@ -282,14 +257,7 @@ static void drop_scans(struct worker_thread *t)
         ask->clients = NULL;
         send_back(ask);
     }
-}
-
-static void worker_thread_end(struct thread *thread, void *user)
-{
-    (void)thread;
-    struct worker_thread *t = user;
-    drop_scans(t);
-    destroy_parts(t); /* before the handles: parts on their way out may still ask for a turn */
+    worker_thread_destroy_parts(t); /* before the handles: parts on their way out may still ask for a turn */
     uv_close((uv_handle_t *)&t->prepare, NULL);
     uv_close((uv_handle_t *)&t->idle, NULL);
     uv_close((uv_handle_t *)&t->timer, NULL);
@@ -412,7 +380,7 @@ static void open_drain(struct mail *mail, void *owner)
         t->leaving_newest = inbound_newest(t->inbound);
         t->n_leaving = inbound_connections(t->inbound);
         t->n_left = 0;
-        send_away(t, now);
+        worker_thread_send_away(t, now);
     }
     free(order);
 }
@@ -433,7 +401,7 @@ static void open_farewell(struct mail *mail, void *owner)
         uint64_t now = belfry_clock_ms();
         t->leaving = false;
         (void)inbound_shut(t->inbound, INBOUND_ALL, SIZE_MAX);
-        end_streams(t, now, now);
+        t->parts->api->drain(t->parts, now, 0);
     }
     free(mail);
 }
