@@ -121,42 +121,6 @@ bool kube_ingest_prove(void *owner, size_t number, struct resource_proof *proof)
 
 /* ---- numbers ---- */
 
-static const char *state_name(const struct resource_set_view *view, const struct resource_driver_status *status)
-{
-    static const char *const names[] = {[RESOURCE_START] = "start",
-                                        [RESOURCE_LISTING] = "listing",
-                                        [RESOURCE_JOINING] = "joining",
-                                        [RESOURCE_AUDITING] = "auditing",
-                                        [RESOURCE_LIVE] = "live"};
-    return view->is_absent ? "absent" : view->is_found ? names[status->state] : "looking";
-}
-
-static void count_follower(struct kube_ingest *ingest, const struct resource_set_view *view,
-                           const struct resource_driver_status *status, struct resource_numbers *out)
-{
-    const struct resource_stats *stats = &status->stats;
-    struct replica_stats replica;
-    replica_stats(view->store, &replica);
-    snprintf(out->version, sizeof(out->version), "%s", view->facts->version);
-    snprintf(out->server, sizeof(out->server), "%s",
-             belfry_kube_server(resource_set_server(ingest->set, status->server)));
-    snprintf(out->relisted, sizeof(out->relisted), "%s", status->why);
-    out->resource_version = (uint64_t)status->version;
-    out->objects = replica.state_rows;
-    out->replica_bytes = replica.used_bytes;
-    out->log_bytes = evlog_bytes(view->log);
-    out->events = stats->events;
-    out->bookmarks = stats->bookmarks;
-    out->listings = stats->listings;
-    out->expired = stats->expired;
-    out->rewritten = stats->rewritten;
-    out->watches = stats->watches;
-    out->probes = stats->probes;
-    out->moves = stats->moves;
-    out->proofs = stats->fresh;
-    out->unproven = stats->unproven;
-}
-
 /* Why a resource is not ready. */
 static enum driver_trouble trouble_of(const struct resource_set_view *view)
 {
@@ -173,58 +137,78 @@ static enum driver_trouble trouble_of(const struct resource_set_view *view)
     }
 }
 
-static void count_resource(struct kube_ingest *ingest, size_t number, struct resource_numbers *out)
+static void kube_ingest_count_resource(struct kube_ingest *ingest, size_t number, struct resource_numbers *out)
 {
+    static const char *const states[] = {[RESOURCE_START] = "start",
+                                         [RESOURCE_LISTING] = "listing",
+                                         [RESOURCE_JOINING] = "joining",
+                                         [RESOURCE_AUDITING] = "auditing",
+                                         [RESOURCE_LIVE] = "live"};
+    const char *state = "looking";
     struct resource_set_view view;
-    struct resource_driver_status status = {.why = ""};
     resource_set_look(ingest->set, number, &view);
+
+    /* what its follower and its replica have; before it was found there are none */
     if (view.is_found) {
+        struct resource_driver_status status;
+        struct replica_stats replica;
         resource_driver_status(view.driver, &status);
-        count_follower(ingest, &view, &status, out);
+        replica_stats(view.store, &replica);
+        const struct resource_stats *stats = &status.stats;
+        state = states[status.state];
+        snprintf(out->version, sizeof(out->version), "%s", view.facts->version);
+        snprintf(out->server, sizeof(out->server), "%s",
+                 belfry_kube_server(resource_set_server(ingest->set, status.server)));
+        snprintf(out->relisted, sizeof(out->relisted), "%s", status.why);
+        out->resource_version = (uint64_t)status.version;
+        out->objects = replica.state_rows;
+        out->replica_bytes = replica.used_bytes;
+        out->log_bytes = evlog_bytes(view.log);
+        out->events = stats->events;
+        out->bookmarks = stats->bookmarks;
+        out->listings = stats->listings;
+        out->expired = stats->expired;
+        out->rewritten = stats->rewritten;
+        out->watches = stats->watches;
+        out->probes = stats->probes;
+        out->moves = stats->moves;
+        out->proofs = stats->fresh;
+        out->unproven = stats->unproven;
     }
+
+    /* how it stands */
     resource_name_write(&ingest->opts.set.names[number], out->name);
-    snprintf(out->state, sizeof(out->state), "%s", state_name(&view, &status));
+    snprintf(out->state, sizeof(out->state), "%s", view.is_absent ? "absent" : state);
     memcpy(out->reason, view.reason, sizeof(out->reason));
     out->trouble = view.is_ready ? DRIVER_FINE : trouble_of(&view);
     out->ready = view.is_ready;
     out->stale = view.is_stale;
 }
 
-static void count_servers(struct kube_ingest *ingest, struct driver_status *status)
-{
-    for (unsigned i = 0; i < ingest->opts.set.n_servers; i++) {
-        const struct belfry_kube_stats *stats = belfry_kube_get_stats(resource_set_server(ingest->set, i));
-        status->connects += stats->connects;
-        status->losses += stats->losses;
-    }
-}
-
-static void add_follower(const struct resource_set_view *view, struct kube_ingest *ingest, struct driver_status *out)
-{
-    struct resource_driver_status status;
-    resource_driver_status(view->driver, &status);
-    out->stats.events += status.stats.events;
-    out->stats.overlaps += status.stats.overlaps;
-    out->stats.listings += status.stats.listings;
-    out->stats.relists_compacted += status.stats.expired;
-    out->stats.relists_rewritten += status.stats.rewritten;
-    out->stats.judgements += status.stats.judgements;
-    if (out->endpoint[0] == '\0')
-        snprintf(out->endpoint, sizeof(out->endpoint), "%s",
-                 belfry_kube_server(resource_set_server(ingest->set, status.server)));
-}
-
 /* What the whole tier says of its upstream: ready while each resource is, but those whose definition was deleted. The
  * endpoint is that of the first resource. */
-static void sum_up(struct kube_ingest *ingest, struct driver_status *out)
+static void kube_ingest_sum_up(struct kube_ingest *ingest, struct driver_status *out)
 {
     out->standing = DRIVER_READY;
     out->state = UPSTREAM_LIVE;
     for (size_t i = 0; i < ingest->opts.set.n_names; i++) {
         struct resource_set_view view;
         resource_set_look(ingest->set, i, &view);
-        if (view.is_found)
-            add_follower(&view, ingest, out);
+        if (view.is_found) {
+            struct resource_driver_status status;
+            resource_driver_status(view.driver, &status);
+            out->stats.events += status.stats.events;
+            out->stats.overlaps += status.stats.overlaps;
+            out->stats.listings += status.stats.listings;
+            out->stats.relists_compacted += status.stats.expired;
+            out->stats.relists_rewritten += status.stats.rewritten;
+            out->stats.judgements += status.stats.judgements;
+            if (out->endpoint[0] == '\0')
+                snprintf(out->endpoint, sizeof(out->endpoint), "%s",
+                         belfry_kube_server(resource_set_server(ingest->set, status.server)));
+        }
+
+        /* the first that is not ready says why the tier is not */
         if (view.is_ready || (view.is_absent && view.is_found) || out->standing != DRIVER_READY)
             continue;
         out->standing = view.is_stale ? DRIVER_STALE : DRIVER_NOT_READY;
@@ -233,32 +217,33 @@ static void sum_up(struct kube_ingest *ingest, struct driver_status *out)
         out->trouble = trouble_of(&view);
         memcpy(out->reason, view.reason, sizeof(out->reason));
     }
-    count_servers(ingest, out);
-}
-
-/* This tier, and the API server above it. */
-static void tell_about(const struct kube_ingest *ingest, const struct driver_status *status, struct about *out)
-{
-    static const enum about_standing as[] = {
-        [DRIVER_NOT_READY] = ABOUT_NOT_READY, [DRIVER_READY] = ABOUT_READY, [DRIVER_STALE] = ABOUT_STALE};
-    *out = (struct about){.self = {.version = "belfryd/" BELFRY_VERSION,
-                                   .standing = as[status->standing],
-                                   .silent_ms = status->silent_ms},
-                          .n_above = 1,
-                          .above = {{.name = "Kubernetes API", .silent_ms = BELFRY_NEVER}}};
-    snprintf(out->self.name, sizeof(out->self.name), "%s", ingest->opts.name);
-    snprintf(out->above[0].endpoint, sizeof(out->above[0].endpoint), "%.150s", status->endpoint);
+    for (unsigned i = 0; i < ingest->opts.set.n_servers; i++) {
+        const struct belfry_kube_stats *stats = belfry_kube_get_stats(resource_set_server(ingest->set, i));
+        out->connects += stats->connects;
+        out->losses += stats->losses;
+    }
 }
 
 void kube_ingest_numbers(struct kube_ingest *ingest, struct ingest_thread_numbers *out)
 {
+    static const enum about_standing as[] = {
+        [DRIVER_NOT_READY] = ABOUT_NOT_READY, [DRIVER_READY] = ABOUT_READY, [DRIVER_STALE] = ABOUT_STALE};
     size_t n = ingest->opts.set.n_names;
-    sum_up(ingest, &out->status);
-    tell_about(ingest, &out->status, &out->about);
+    kube_ingest_sum_up(ingest, &out->status);
+
+    /* this tier, and the API server above it */
+    out->about = (struct about){.self = {.version = "belfryd/" BELFRY_VERSION,
+                                         .standing = as[out->status.standing],
+                                         .silent_ms = out->status.silent_ms},
+                                .n_above = 1,
+                                .above = {{.name = "Kubernetes API", .silent_ms = BELFRY_NEVER}}};
+    snprintf(out->about.self.name, sizeof(out->about.self.name), "%s", ingest->opts.name);
+    snprintf(out->about.above[0].endpoint, sizeof(out->about.above[0].endpoint), "%.150s", out->status.endpoint);
+
     out->resources = calloc(n, sizeof(*out->resources));
     out->n_resources = out->resources == NULL ? 0 : n;
     for (size_t i = 0; i < out->n_resources; i++) {
-        count_resource(ingest, i, &out->resources[i]);
+        kube_ingest_count_resource(ingest, i, &out->resources[i]);
         out->log_bytes += out->resources[i].log_bytes;
     }
 }

@@ -74,14 +74,6 @@ uint64_t hour_next(const struct hour *hour)
 
 /* ---- a sample ---- */
 
-static bool all_answered(const struct tier_numbers *numbers)
-{
-    bool all = numbers->upstream_answered;
-    for (size_t i = 0; i < numbers->n_workers; i++)
-        all = all && numbers->workers[i].answered;
-    return all;
-}
-
 /* The upper bound, in ms, of the bucket in which `part` of what was added since `before` lies. */
 static float quantile(const struct latency *now, const struct latency *before, double part)
 {
@@ -109,28 +101,17 @@ static float watchers_of(const struct tier_numbers *numbers)
     return (float)sum;
 }
 
-static float lag_of(const struct tier_numbers *numbers)
-{
-    bool known = numbers->upstream_answered && numbers->upstream.silent_ms != BELFRY_NEVER;
-    return known ? (float)numbers->upstream.silent_ms : NAN;
-}
-
-/* In step with the first one, unless that is long ago. */
-static uint64_t next_due(const struct hour *hour, uint64_t now_ms)
-{
-    bool in_step = hour->due_ms > 0 && now_ms < hour->due_ms + HOUR_EVERY_MS;
-    return (in_step ? hour->due_ms : now_ms) + HOUR_EVERY_MS;
-}
-
 void hour_add(struct hour *hour, const struct tier_numbers *numbers)
 {
     BELFRY_OWNER_CHECK(hour);
     struct hour_sample *sample = &hour->samples[hour->next % HOUR_SAMPLES];
     uint64_t now_ms = numbers->now_ms, elapsed_ms = now_ms - hour->at_ms;
-    bool whole = all_answered(numbers);
+    bool whole = numbers->upstream_answered;
+    for (size_t i = 0; i < numbers->n_workers; i++)
+        whole = whole && numbers->workers[i].answered;
     bool has_rates = whole && hour->whole && elapsed_ms > 0 && elapsed_ms <= GAP_MS;
-    struct latency latency;
-    summary_latency(numbers, &latency);
+
+    /* sums of metrics, and their rates */
     for (size_t i = 0; i < HOUR_N; i++) {
         if (columns[i].metric == NULL)
             continue;
@@ -143,15 +124,23 @@ void hour_add(struct hour *hour, const struct tier_numbers *numbers)
                                     : NAN;
         hour->totals[i] = total;
     }
+
+    /* what is computed otherwise */
+    struct latency latency;
+    summary_latency(numbers, &latency);
+    bool has_lag = numbers->upstream_answered && numbers->upstream.silent_ms != BELFRY_NEVER;
     sample->values[HOUR_P50_MS] = has_rates ? quantile(&latency, &hour->latency, 0.5) : NAN;
     sample->values[HOUR_P99_MS] = has_rates ? quantile(&latency, &hour->latency, 0.99) : NAN;
     sample->values[HOUR_WATCHERS] = watchers_of(numbers);
-    sample->values[HOUR_LAG_MS] = lag_of(numbers);
+    sample->values[HOUR_LAG_MS] = has_lag ? (float)numbers->upstream.silent_ms : NAN;
     sample->time_s = (uint32_t)(numbers->clock_ms / 1000);
+
+    /* the next one: in step with the first, unless that is long ago */
+    bool in_step = hour->due_ms > 0 && now_ms < hour->due_ms + HOUR_EVERY_MS;
+    hour->due_ms = (in_step ? hour->due_ms : now_ms) + HOUR_EVERY_MS;
     hour->latency = latency;
     hour->at_ms = now_ms;
     hour->whole = whole;
-    hour->due_ms = next_due(hour, now_ms);
     hour->next++;
 }
 
