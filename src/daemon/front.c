@@ -130,7 +130,7 @@ static enum belfry_err open_gate(struct front *front, struct gate *gate, const s
 }
 
 /* Sockets that a service manager hands over take the places of the first listeners of the configuration. */
-static enum belfry_err open_gates(struct front *front, char *why, size_t why_len)
+static enum belfry_err front_open_gates(struct front *front, char *why, size_t why_len)
 {
     const struct config *config = front->config;
     unsigned handed_over = service_listen_fds();
@@ -153,18 +153,7 @@ static enum belfry_err open_gates(struct front *front, char *why, size_t why_len
     return BELFRY_OK;
 }
 
-/* Before anything is asked of upstream: a belfryd that cannot listen, and is restarted in a loop, would list it each
- * time. It does not listen yet: a client that cannot be served must go elsewhere. */
-static enum belfry_err try_addresses(const struct config *config, char *why, size_t why_len)
-{
-    enum belfry_err err = listener_try(&config->admin, why, why_len);
-    size_t n = service_has_listen_fds() ? 0 : config->n_listen; /* those are bound */
-    for (size_t i = 0; i < n && err == BELFRY_OK; i++)
-        err = listener_try(&config->listen[i].endpoint, why, why_len);
-    return err;
-}
-
-static void close_gates(struct front *front)
+static void front_close_gates(struct front *front)
 {
     for (size_t i = 0; i < front->n_gates; i++) {
         listener_close(front->gates[i].listener);
@@ -172,7 +161,7 @@ static void close_gates(struct front *front)
     }
 }
 
-static enum belfry_err open_admin(struct front *front, char *why, size_t why_len)
+static enum belfry_err front_open_admin(struct front *front, char *why, size_t why_len)
 {
     enum belfry_err err = front->config->admin_tail ? tier_open_tail(front->tier, &front->tail) : BELFRY_OK;
     if (err != BELFRY_OK)
@@ -223,16 +212,6 @@ static void front_move_to(struct front *front, enum front_state state)
     front->state = state;
 }
 
-static void front_drain(struct front *front)
-{
-    front_move_to(front, FRONT_DRAINING);
-    service_notify("STOPPING=1");
-    uint64_t drain_ms = front->config->drain_ms;
-    front->until_ms = belfry_clock_ms() + drain_ms;
-    front->closing_ms = front->until_ms - belfry_min_time(FAREWELL_MS, drain_ms / 4);
-    tier_drain(front->tier, drain_ms);
-}
-
 static void front_stop(struct front *front)
 {
     front_move_to(front, FRONT_STOPPED);
@@ -241,18 +220,8 @@ static void front_stop(struct front *front)
 
 /* ---- files of listeners ---- */
 
-static void look_at_crl(struct front *front, struct gate *gate)
-{
-    int64_t now_s = (int64_t)time(NULL);
-    if (gate->config->crl == NULL || now_s <= belfry_tls_crl_due(gate->tls) || now_s < gate->crl_log_s)
-        return;
-    gate->crl_log_s = now_s + CRL_LOG_S;
-    belfry_logf(front->log, BELFRY_LOG_WARN, "crl_overdue",
-                "file=\"%s\" why=\"the next update of a list in it is overdue; it still counts\"", gate->config->crl);
-}
-
 /* Connections check their certificates again when they see another version (server/inbound.h). */
-static void look_at_files(struct front *front, uint64_t now)
+static void front_look_at_files(struct front *front, uint64_t now)
 {
     char why[400];
     if (now < front->files_due_ms)
@@ -268,7 +237,15 @@ static void look_at_files(struct front *front, uint64_t now)
         if (version != gate->tls_version)
             belfry_logf(front->log, BELFRY_LOG_INFO, "tls_reloaded", "address=%s", gate->config->endpoint.url);
         gate->tls_version = version;
-        look_at_crl(front, gate);
+
+        /* an overdue list of revoked certificates is said once per day */
+        int64_t now_s = (int64_t)time(NULL);
+        if (gate->config->crl == NULL || now_s <= belfry_tls_crl_due(gate->tls) || now_s < gate->crl_log_s)
+            continue;
+        gate->crl_log_s = now_s + CRL_LOG_S;
+        belfry_logf(front->log, BELFRY_LOG_WARN, "crl_overdue",
+                    "file=\"%s\" why=\"the next update of a list in it is overdue; it still counts\"",
+                    gate->config->crl);
     }
 }
 
@@ -279,18 +256,24 @@ static void on_signal(uv_signal_t *signal, int number)
         belfry_logf(front->log, BELFRY_LOG_INFO, "signal", "name=SIGHUP");
         reload_run(&front->reload);
         front->files_due_ms = 0;
-        look_at_files(front, belfry_clock_ms());
+        front_look_at_files(front, belfry_clock_ms());
         return;
     }
     belfry_logf(front->log, BELFRY_LOG_INFO, "signal", "name=%s", number == SIGTERM ? "SIGTERM" : "SIGINT");
-    if (front->state == FRONT_SERVING)
-        front_drain(front);
-    else if (front->state != FRONT_STOPPED)
+    if (front->state == FRONT_SERVING) {
+        uint64_t drain_ms = front->config->drain_ms;
+        front_move_to(front, FRONT_DRAINING);
+        service_notify("STOPPING=1");
+        front->until_ms = belfry_clock_ms() + drain_ms;
+        front->closing_ms = front->until_ms - belfry_min_time(FAREWELL_MS, drain_ms / 4);
+        tier_drain(front->tier, drain_ms);
+    } else if (front->state != FRONT_STOPPED) {
         front_stop(front); /* asked twice */
+    }
 }
 
 /* The service manager hears of the first readiness, and of why it is not there. */
-static void look_at_readiness(struct front *front)
+static void front_look_at_readiness(struct front *front)
 {
     char reason[256], text[sizeof(front->told)];
     enum tier_state state = tier_look(front->tier, reason, sizeof(reason));
@@ -305,7 +288,7 @@ static void look_at_readiness(struct front *front)
     }
 }
 
-static void log_guard(struct front *front)
+static void front_log_guard(struct front *front)
 {
     enum permit_auth guard = tier_guard(front->tier);
     if (guard == front->guard || guard == PERMIT_AUTH_UNKNOWN)
@@ -325,7 +308,7 @@ static void log_guard(struct front *front)
     }
 }
 
-static void note_listeners(struct front *front)
+static void front_note_listeners(struct front *front)
 {
     struct listener_stats sum = {0}, one;
     int64_t expires_s = INT64_MAX;
@@ -342,14 +325,14 @@ static void note_listeners(struct front *front)
 }
 
 /* A client without another tier comes back after each GOAWAY, so connections may be there until the period is over. */
-static void look_at_drain(struct front *front, uint64_t now)
+static void front_look_at_drain(struct front *front, uint64_t now)
 {
     bool drains = front->state == FRONT_DRAINING || front->state == FRONT_CLOSING;
     if (drains && (now >= front->until_ms || tier_busy(front->tier) == 0)) {
         front_stop(front);
     } else if (front->state == FRONT_DRAINING && now >= front->closing_ms) {
         front_move_to(front, FRONT_CLOSING);
-        close_gates(front); /* before GOAWAY: a client that is sent away must not come back to this process */
+        front_close_gates(front); /* before GOAWAY: a client that is sent away must not come back to this process */
         tier_farewell(front->tier);
         uv_timer_start(&front->timer, front_on_timer, FAREWELL_LOOK_MS, FAREWELL_LOOK_MS);
     }
@@ -359,20 +342,20 @@ static void front_on_timer(uv_timer_t *timer)
 {
     struct front *front = timer->data;
     uint64_t now = belfry_clock_ms();
-    look_at_readiness(front);
-    log_guard(front);
-    look_at_files(front, now);
+    front_look_at_readiness(front);
+    front_log_guard(front);
+    front_look_at_files(front, now);
     belfry_tls_tickets_rotate(front->tickets, now);
     logger_tick(front->logger);
     tier_note_admin(front->tier, front->admin_inbound, front->admin);
     admin_tick(front->admin, now);
     if (front->state == FRONT_SERVING || front->state == FRONT_DRAINING)
-        note_listeners(front);
+        front_note_listeners(front);
     if (front->watchdog_ms > 0 && now >= front->watchdog_due) {
         front->watchdog_due = now + front->watchdog_ms;
         service_notify("WATCHDOG=1");
     }
-    look_at_drain(front, now);
+    front_look_at_drain(front, now);
 }
 
 static void front_on_prepare(uv_prepare_t *prepare)
@@ -384,7 +367,7 @@ static void front_on_prepare(uv_prepare_t *prepare)
 
 /* ---- all of it ---- */
 
-static void start_handles(struct front *front)
+static void front_start_handles(struct front *front)
 {
     static const int numbers[N_SIGNALS] = {SIGTERM, SIGINT, SIGHUP};
     for (size_t i = 0; i < N_SIGNALS; i++) {
@@ -402,7 +385,7 @@ static void start_handles(struct front *front)
 
 /* libuv gives signals their default action back; a SIGHUP that comes now waits, and is forgotten with the process.
  * This is the one thread that takes signals (thread/thread). */
-static void close_handles(struct front *front)
+static void front_close_handles(struct front *front)
 {
     sigset_t hangup;
     if (!front->handles)
@@ -418,10 +401,17 @@ static void close_handles(struct front *front)
 
 static enum belfry_err front_start(struct front *front, char *why, size_t why_len)
 {
-    enum belfry_err err = try_addresses(front->config, why, why_len);
+    /* Before anything is asked of upstream: a belfryd that cannot listen, and is restarted in a loop, would list it
+     * each time. It does not listen yet: a client that cannot be served must go elsewhere. */
+    const struct config *config = front->config;
+    enum belfry_err err = listener_try(&config->admin, why, why_len);
+    size_t n = service_has_listen_fds() ? 0 : config->n_listen; /* those are bound */
+    for (size_t i = 0; i < n && err == BELFRY_OK; i++)
+        err = listener_try(&config->listen[i].endpoint, why, why_len);
+
     if (err == BELFRY_OK)
         err = mailbox_create(&front->loop, front, &front->box);
-    struct tier_opts opts = {.config = front->config,
+    struct tier_opts opts = {.config = config,
                              .loop = &front->loop,
                              .front = front->box,
                              .limits = &front->limits,
@@ -431,11 +421,11 @@ static enum belfry_err front_start(struct front *front, char *why, size_t why_le
     if (err == BELFRY_OK)
         err = tier_start(&opts, &front->tier, why, why_len);
     if (err == BELFRY_OK)
-        err = open_admin(front, why, why_len);
+        err = front_open_admin(front, why, why_len);
     if (err == BELFRY_OK)
         err = belfry_tls_tickets_create(belfry_clock_ms(), &front->tickets);
     if (err == BELFRY_OK)
-        err = open_gates(front, why, why_len);
+        err = front_open_gates(front, why, why_len);
     return err;
 }
 
@@ -443,14 +433,14 @@ static enum belfry_err front_start(struct front *front, char *why, size_t why_le
  * admin, which drops them. */
 static void front_end(struct front *front)
 {
-    close_gates(front);
+    front_close_gates(front);
     listener_close(front->admin_listener);
     inbound_destroy(front->admin_inbound);
     tail_destroy(front->tail);
     tier_stop(front->tier);
     admin_destroy(front->admin);
     mailbox_close(front->box);
-    close_handles(front);
+    front_close_handles(front);
     uv_run(&front->loop, UV_RUN_DEFAULT);
     uv_loop_close(&front->loop);
     tier_destroy(front->tier);
@@ -486,7 +476,7 @@ enum belfry_err front_run(const struct front_opts *opts, char *why, size_t why_l
     reload_init(&front.reload, &reload);
     enum belfry_err err = front_start(&front, why, why_len);
     if (err == BELFRY_OK) {
-        start_handles(&front);
+        front_start_handles(&front);
         uv_run(&front.loop, UV_RUN_DEFAULT);
     }
     front_end(&front);
