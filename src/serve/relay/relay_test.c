@@ -556,6 +556,15 @@ static void upstream_hears_of_a_call_when_its_message_is_whole_or_a_stream_begin
     begin_with("/new.Service/Speaks", grpc, RELAY_ALL); /* it may be one whose server speaks first */
     reach(3);
     fakeexchange_gone(&fake);
+    fakeexchange_init(&fake, EXCHANGE_ROOM);
+    static const char large[EXCHANGE_WINDOW / 2] = "\0\0\1"; /* 64 KiB are announced: too large to be kept */
+    begin(PUT);
+    fakeexchange_send(&fake, large, sizeof(large) - 1);
+    drive_for(50);
+    assert_int_equal(upstream_count(bed.members[0]), 3);
+    fakeexchange_send(&fake, "", 1);
+    reach(4);
+    fakeexchange_gone(&fake);
 }
 
 #define SHORT_MS 60
@@ -572,6 +581,23 @@ static void a_call_without_its_body_ends_and_upstream_never_hears_of_it(void **s
     assert_int_equal(counted().late, 1);
     assert_int_equal(counted().held_bytes, 0);
     assert_int_equal(upstream_count(bed.members[0]), 0);
+}
+
+static void a_request_of_one_message_is_late_until_its_end(void **state)
+{
+    (void)state;
+    make_relay(&(struct relay_opts){.pace_ms = SHORT_MS}, NULL);
+    ask(RANGE);
+    reach(1);
+    drive_until(fake.state == FAKEEXCHANGE_ENDED);
+    ended_with("14", "belfry: the request was not complete in time");
+    fakeexchange_init(&fake, EXCHANGE_ROOM);
+    ask(RANGE);
+    fakeexchange_half_close(&fake);
+    reach(2);
+    drive_for(3 * SHORT_MS);
+    assert_int_equal(fake.state, FAKEEXCHANGE_OPEN);
+    fakeexchange_gone(&fake);
 }
 
 static void half_a_message_ends_and_a_stream_between_messages_waits(void **state)
@@ -1100,12 +1126,13 @@ static void a_client_may_go_while_it_is_checked(void **state)
 #define OBSERVE "/v3electionpb.Election/Observe"
 
 /* Two calls with a token, one of which may go on for ever. True: that one has ended after a period. */
-static bool observing_ends(bool with_auth, uint64_t periods)
+static bool observing_ends(bool with_auth, bool is_silent, uint64_t periods)
 {
     static bool auth_on; /* upstream lives longer than this call */
     struct fakeexchange lock;
     auth_on = with_auth;
-    make_relay(&(struct relay_opts){.period_ms = 1000}, &(struct upstream_opts){.serve = serve_auth, .user = &auth_on});
+    make_relay(&(struct relay_opts){.period_ms = 1000},
+               &(struct upstream_opts){.serve = is_silent ? NULL : serve_auth, .user = &auth_on});
     const char *const fields[] = {"content-type: application/grpc", "token: a.1", NULL};
     struct fakeexchange_head head;
     fakeexchange_init(&lock, EXCHANGE_ROOM);
@@ -1133,13 +1160,35 @@ static bool observing_ends(bool with_auth, uint64_t periods)
 static void whoever_observes_is_judged_again_after_a_period(void **state)
 {
     (void)state;
-    assert_true(observing_ends(true, 2));
+    assert_true(observing_ends(true, false, 2));
+}
+
+static void while_auth_is_unknown_whoever_observes_is_judged_in_time(void **state)
+{
+    (void)state;
+    assert_true(observing_ends(false, true, 2));
 }
 
 static void with_auth_off_whoever_observes_goes_on(void **state)
 {
     (void)state;
-    assert_false(observing_ends(false, 2));
+    assert_false(observing_ends(false, false, 2));
+}
+
+static void whoever_observes_is_judged_a_period_after_auth_was_off(void **state)
+{
+    (void)state;
+    bool auth_on = false;
+    make_relay(&(struct relay_opts){.period_ms = 1000}, &(struct upstream_opts){.serve = serve_auth, .user = &auth_on});
+    begin_with(OBSERVE, (const char *const[]){"content-type: application/grpc", "token: a.1", NULL}, RELAY_ALL);
+    fakeexchange_send_message(&fake, "", 0);
+    drive_for(1200);
+    assert_int_equal(fake.state, FAKEEXCHANGE_OPEN);
+    auth_on = true;
+    uint64_t began = belfry_clock_ms();
+    drive_until(fake.state == FAKEEXCHANGE_ENDED);
+    assert_in_range(belfry_clock_ms() - began, 1, PERMIT_OFF_MS + 1000);
+    ended_with("14", "belfry: the right to this call is judged once in a period: repeat the call");
 }
 
 static void a_change_of_auth_makes_doubt_before_and_after(void **state)
@@ -1418,9 +1467,12 @@ int main(void)
         cmocka_unit_test_teardown(a_head_counts_until_it_was_sent_and_once, teardown),
         cmocka_unit_test_teardown(upstream_hears_of_a_call_when_its_message_is_whole_or_a_stream_begins, teardown),
         cmocka_unit_test_teardown(a_call_without_its_body_ends_and_upstream_never_hears_of_it, teardown),
+        cmocka_unit_test_teardown(a_request_of_one_message_is_late_until_its_end, teardown),
         cmocka_unit_test_teardown(half_a_message_ends_and_a_stream_between_messages_waits, teardown),
         cmocka_unit_test_teardown(whoever_observes_is_judged_again_after_a_period, teardown),
+        cmocka_unit_test_teardown(while_auth_is_unknown_whoever_observes_is_judged_in_time, teardown),
         cmocka_unit_test_teardown(with_auth_off_whoever_observes_goes_on, teardown),
+        cmocka_unit_test_teardown(whoever_observes_is_judged_a_period_after_auth_was_off, teardown),
         cmocka_unit_test_teardown(a_request_that_upstream_does_not_take_is_not_late, teardown),
         cmocka_unit_test_teardown(deadlines_that_follow_each_other_closely_are_looked_at_together, teardown),
         cmocka_unit_test_teardown(over_the_bound_the_connection_with_most_unfinished_requests_is_ended, teardown),
