@@ -85,7 +85,8 @@ struct from {
 static struct from from_of(ProtobufCBinaryData key)
 {
     static const uint8_t empty[1];
-    return (struct from){key.data != NULL ? key.data : empty, key.len < TXN_KEY_BYTES ? key.len : TXN_KEY_BYTES};
+    return (struct from){key.data != NULL ? key.data : empty,
+                         key.len < RELAY_GUARD_KEY_BYTES ? key.len : RELAY_GUARD_KEY_BYTES};
 }
 
 static bool is_below(struct from a, struct from b)

@@ -1,7 +1,9 @@
 /* src/serve/relay/relay_guard.c */
 #include "serve/relay/relay_guard.h"
 
+#include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "net/gzip.h"
 #include "wire/scan.h"
@@ -56,8 +58,10 @@ static void drop_gunzip(struct relay_guard *guard)
 
 static void drop_writes(struct relay_guard *guard)
 {
-    if (guard->writes != NULL)
-        txn_deletes_fini(&guard->writes->deletes);
+    for (unsigned i = 0; guard->writes != NULL && i < RELAY_GUARD_LEVELS; i++) {
+        free(guard->writes->lowest[i][0]);
+        free(guard->writes->lowest[i][1]);
+    }
     free(guard->writes);
     guard->writes = NULL;
 }
@@ -66,6 +70,40 @@ void relay_guard_fini(struct relay_guard *guard)
 {
     drop_gunzip(guard);
     drop_writes(guard);
+}
+
+/* ---- what a Txn has deleted ---- */
+
+static int key_compare(const struct relay_guard_key *a, const struct relay_guard_key *b)
+{
+    return belfry_bytes_cmp(belfry_bytes_of(a->bytes, a->len), belfry_bytes_of(b->bytes, b->len));
+}
+
+/* The lowest key of the branch that is being read in the Txn of this level. */
+static struct relay_guard_key **lowest_at(const struct relay_guard *guard, unsigned of_level)
+{
+    assert(of_level < RELAY_GUARD_LEVELS);
+    return &guard->writes->lowest[of_level][guard->branches >> of_level & 1];
+}
+
+/* The Txn of this level is complete, and is not the outermost: what its branches delete, the outer Txn does. */
+static void writes_close(struct relay_guard *guard, unsigned of_level)
+{
+    struct relay_guard_writes *writes = guard->writes;
+    struct relay_guard_key **outer = lowest_at(guard, of_level - 1);
+    for (int branch = 0; branch < 2; branch++) {
+        struct relay_guard_key *higher = writes->lowest[of_level][branch];
+        writes->lowest[of_level][branch] = NULL;
+        if (higher == NULL)
+            continue;
+        if (*outer == NULL || key_compare(higher, *outer) < 0) {
+            struct relay_guard_key *lower = higher;
+            higher = *outer;
+            *outer = lower;
+        }
+        writes->n_keys -= higher != NULL;
+        free(higher);
+    }
 }
 
 /* ---- messages in messages ---- */
@@ -89,7 +127,7 @@ static enum relay_guard_verdict open_message(struct relay_guard *guard, uint32_t
             return RELAY_GUARD_NO_MEMORY;
     }
     if (guard->writes != NULL) {
-        txn_key_clear(&guard->writes->key);
+        guard->writes->key.len = 0;
         guard->writes->is_from_key = guard->writes->ignores_value = guard->writes->ignores_lease = false;
     }
     guard->ends[guard->depth++] = guard->at + len;
@@ -98,56 +136,47 @@ static enum relay_guard_verdict open_message(struct relay_guard *guard, uint32_t
     return RELAY_GUARD_HARMLESS;
 }
 
-static enum relay_guard_verdict judge_range(const struct relay_guard *guard)
-{
-    bool is_target = guard->sort_target >= BELFRY_SORT_KEY && guard->sort_target <= BELFRY_SORT_VALUE;
-    return is_target ? RELAY_GUARD_HARMLESS : RELAY_GUARD_KILLS;
-}
-
-static enum relay_guard_verdict judge_alarm(const struct relay_guard *guard)
-{
-    bool is_action = guard->action >= ALARM_GET && guard->action <= ALARM_DEACTIVATE;
-    bool is_alarm = guard->alarm >= ALARM_NONE && guard->alarm <= ALARM_CORRUPT;
-    return is_action && (guard->action != ALARM_ACTIVATE || is_alarm) ? RELAY_GUARD_HARMLESS : RELAY_GUARD_ALARMS;
-}
-
-static enum relay_guard_verdict judge_put(const struct relay_guard *guard, unsigned of_level)
-{
-    const struct relay_guard_writes *writes = guard->writes;
-    bool needs_key = writes->ignores_value || writes->ignores_lease;
-    return needs_key && txn_deletes_has(&writes->deletes, of_level, guard->branches, &writes->key)
-               ? RELAY_GUARD_DELETED
-               : RELAY_GUARD_HARMLESS;
-}
-
-static enum relay_guard_verdict judge_delete(const struct relay_guard *guard, unsigned of_level)
+/* The innermost message is complete. */
+static enum relay_guard_verdict judge(struct relay_guard *guard)
 {
     struct relay_guard_writes *writes = guard->writes;
-    if (!writes->is_from_key)
-        return RELAY_GUARD_HARMLESS;
-    enum belfry_err err = txn_deletes_add(&writes->deletes, of_level, guard->branches, &writes->key);
-    return err == BELFRY_OK ? RELAY_GUARD_HARMLESS : RELAY_GUARD_NO_MEMORY;
-}
-
-/* The innermost message is complete. */
-static enum relay_guard_verdict judge(const struct relay_guard *guard)
-{
     switch (guard->message) {
-    case RELAY_GUARD_OF_RANGE:
-        return judge_range(guard);
-    case RELAY_GUARD_OF_ALARM:
-        return judge_alarm(guard);
-    case RELAY_GUARD_OF_PUT:
-        return judge_put(guard, level(guard) - 1);
-    case RELAY_GUARD_OF_DELETE:
-        return judge_delete(guard, level(guard) - 1);
+    case RELAY_GUARD_OF_RANGE: {
+        bool is_target = guard->sort_target >= BELFRY_SORT_KEY && guard->sort_target <= BELFRY_SORT_VALUE;
+        return is_target ? RELAY_GUARD_HARMLESS : RELAY_GUARD_KILLS;
+    }
+    case RELAY_GUARD_OF_ALARM: {
+        bool is_action = guard->action >= ALARM_GET && guard->action <= ALARM_DEACTIVATE;
+        bool is_alarm = guard->alarm >= ALARM_NONE && guard->alarm <= ALARM_CORRUPT;
+        return is_action && (guard->action != ALARM_ACTIVATE || is_alarm) ? RELAY_GUARD_HARMLESS : RELAY_GUARD_ALARMS;
+    }
+    case RELAY_GUARD_OF_PUT: /* is its key deleted, in the Txn that it is in or in an outer one? */
+        for (unsigned i = 0; (writes->ignores_value || writes->ignores_lease) && i < level(guard); i++) {
+            const struct relay_guard_key *lowest = *lowest_at(guard, i);
+            if (lowest != NULL && key_compare(lowest, &writes->key) <= 0)
+                return RELAY_GUARD_DELETED;
+        }
+        return RELAY_GUARD_HARMLESS;
+    case RELAY_GUARD_OF_DELETE: {
+        struct relay_guard_key **lowest = lowest_at(guard, level(guard) - 1);
+        if (!writes->is_from_key || (*lowest != NULL && key_compare(*lowest, &writes->key) <= 0))
+            return RELAY_GUARD_HARMLESS;
+        if (*lowest == NULL) {
+            *lowest = malloc(sizeof(**lowest));
+            if (*lowest == NULL)
+                return RELAY_GUARD_NO_MEMORY;
+            writes->n_keys++;
+        }
+        **lowest = writes->key;
+        return RELAY_GUARD_HARMLESS;
+    }
     case RELAY_GUARD_OF_NAME: /* judged before it comes */
         return RELAY_GUARD_HARMLESS;
     case RELAY_GUARD_OUTER:
         break;
     }
-    if (guard->writes != NULL && guard->depth % 2 == 1 && guard->depth > 1)
-        txn_deletes_close(&guard->writes->deletes, level(guard), guard->branches);
+    if (writes != NULL && guard->depth % 2 == 1 && guard->depth > 1)
+        writes_close(guard, level(guard));
     return RELAY_GUARD_HARMLESS;
 }
 
@@ -186,7 +215,7 @@ static bool is_walked(const struct relay_guard *guard, enum relay_guard_message 
         return true;
     case BELFRY_OP_PUT: /* it needs nothing that was deleted, if nothing was */
         *out = RELAY_GUARD_OF_PUT;
-        return guard->writes != NULL && guard->writes->deletes.n_keys > 0;
+        return guard->writes != NULL && guard->writes->n_keys > 0;
     case BELFRY_OP_DELETE:
         *out = RELAY_GUARD_OF_DELETE;
         return true;
@@ -219,30 +248,16 @@ static bool is_key(const struct relay_guard *guard)
     return is_field(guard, RELAY_GUARD_OF_PUT, KEY) || is_field(guard, RELAY_GUARD_OF_DELETE, KEY);
 }
 
-/* Bytes follow, so many. The last field of a number counts, here and below. */
-static void note_length(struct relay_guard *guard, uint64_t n)
-{
-    if (is_key(guard))
-        txn_key_clear(&guard->writes->key);
-    else if (is_field(guard, RELAY_GUARD_OF_DELETE, RANGE_END))
-        guard->writes->is_from_key = n == 1;
-}
-
-static void note_bytes(struct relay_guard *guard, const uint8_t *bytes, size_t n)
-{
-    if (is_key(guard))
-        txn_key_append(&guard->writes->key, bytes, n);
-    else if (is_field(guard, RELAY_GUARD_OF_DELETE, RANGE_END) && guard->writes->is_from_key)
-        guard->writes->is_from_key = bytes[0] == 0;
-}
-
 static enum relay_guard_verdict on_length(struct relay_guard *guard)
 {
     enum relay_guard_message message;
     if (is_field(guard, RELAY_GUARD_OF_NAME, NAME) && guard->varint > NAME_BYTES)
         return RELAY_GUARD_LONG_NAME;
     if (guard->varint > room(guard) || !is_walked(guard, &message)) {
-        note_length(guard, guard->varint);
+        if (is_key(guard)) /* the last field of a number counts */
+            guard->writes->key.len = 0;
+        else if (is_field(guard, RELAY_GUARD_OF_DELETE, RANGE_END))
+            guard->writes->is_from_key = guard->varint == 1;
         return skip_bytes(guard, guard->varint);
     }
     if (guard->depth == RELAY_GUARD_DEPTH)
@@ -391,7 +406,15 @@ static enum relay_guard_verdict pass_prefix(struct relay_guard *guard, uint8_t b
 
 static enum relay_guard_verdict pass_skipped(struct relay_guard *guard, const uint8_t *bytes, size_t n)
 {
-    note_bytes(guard, bytes, n);
+    if (is_key(guard)) {
+        struct relay_guard_key *key = &guard->writes->key;
+        size_t left = sizeof(key->bytes) - key->len;
+        size_t kept = n < left ? n : left;
+        memcpy(key->bytes + key->len, bytes, kept);
+        key->len += kept;
+    } else if (is_field(guard, RELAY_GUARD_OF_DELETE, RANGE_END) && guard->writes->is_from_key) {
+        guard->writes->is_from_key = bytes[0] == 0;
+    }
     guard->at += (uint32_t)n;
     guard->skip -= (uint32_t)n;
     return guard->skip == 0 ? close_messages(guard) : RELAY_GUARD_HARMLESS;

@@ -16,6 +16,18 @@
  * it begins, and whether a Txn puts what it deletes, but not for deletes without an end. DeleteRangeRequest is 3 in
  * RequestOp, PutRequest 2.
  *
+ * A Txn has two branches, one of which is carried out, and Txns in them have branches again. Each Txn that is open has
+ * a level, the outermost 0. What the other branch of an open Txn deletes does not count. When a Txn is complete, it is
+ * not known which of its branches etcd will carry out. So the keys that either of them deletes count as deleted, in the
+ * branch of the outer Txn that it is in.
+ *
+ *     level 0   success   delete from "m" on          lowest[0][0] is "m"
+ *     level 1      success   delete from "c" on       lowest[1][0] is "c"
+ *                  failure   put "d"                  lowest[1][1] is none: only what is from "m" on is deleted
+ *     level 0   success   put "d"                     lowest[0][0] is "c": it is deleted
+ *
+ * Of keys, RELAY_GUARD_KEY_BYTES are kept. Longer keys that begin alike count as the same one.
+ *
  * A member dies as well of an alarm with an action that does not exist, and all of them, at every start anew, of one
  * that is activated and does not exist: AlarmRequest has its action in 1, its alarm in 3. The same is true of the name
  * of a new user or role that is longer than a key of bbolt may be: it is 1 in AuthUserAddRequest and
@@ -30,22 +42,21 @@
  *
  * Thread: owner. Pure; unchecked: a part of its call.
  * Memory: none besides its own, while a compressed message comes in that of a gunzip, and between the first delete of
- * a Txn and its end what txn_deletes.h takes.
+ *         a Txn and its end at most about 55 KB: a key for each branch of each level.
  */
 #ifndef BELFRY_SERVE_RELAY_RELAY_GUARD_H
 #define BELFRY_SERVE_RELAY_RELAY_GUARD_H
 
-#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/bytes.h"
 #include "net/grpc_frame.h"
 #include "net/gunzip.h"
-#include "serve/relay/txn_deletes.h"
 
-#define RELAY_GUARD_DEPTH 100 /* messages in messages: protobuf's own limit, in most languages */
-static_assert(RELAY_GUARD_DEPTH == 2 * TXN_LEVELS, "a Txn and an operation for each level");
+#define RELAY_GUARD_DEPTH     100 /* messages in messages: protobuf's own limit, in most languages */
+#define RELAY_GUARD_LEVELS    (RELAY_GUARD_DEPTH / 2) /* of Txns: a Txn and an operation for each */
+#define RELAY_GUARD_KEY_BYTES 512
 
 enum relay_guard_kind { RELAY_GUARD_RANGE, RELAY_GUARD_TXN, RELAY_GUARD_ALARM, RELAY_GUARD_NAME };
 
@@ -59,10 +70,17 @@ enum relay_guard_message {
     RELAY_GUARD_OF_DELETE
 };
 
+/* A key whose bytes come in pieces. */
+struct relay_guard_key {
+    size_t len;
+    uint8_t bytes[RELAY_GUARD_KEY_BYTES];
+};
+
 /* What a Txn has deleted, and the operation that is being read. */
 struct relay_guard_writes {
-    struct txn_deletes deletes;
-    struct txn_key key;
+    struct relay_guard_key *lowest[RELAY_GUARD_LEVELS][2]; /* owned; NULL: nothing is deleted from a key on */
+    size_t n_keys;                                         /* that are not NULL */
+    struct relay_guard_key key;
     bool is_from_key;                  /* of a delete: it has no end */
     bool ignores_value, ignores_lease; /* of a put */
 };
@@ -94,7 +112,7 @@ struct relay_guard {
     int32_t sort_target;               /* of a Range */
     int32_t action, alarm;             /* of an alarm */
     struct relay_guard_writes *writes; /* owned; NULL: a Txn has had no delete */
-    uint64_t branches;                 /* of Txns that are open: a bit for each level, as in txn_deletes.h */
+    uint64_t branches;                 /* of Txns that are open: a bit for each level, set in the failure */
     unsigned depth;                    /* messages that are open, as: */
     uint32_t ends[RELAY_GUARD_DEPTH];  /* where they end, outermost first */
 };
@@ -115,7 +133,7 @@ static inline size_t relay_guard_bytes(const struct relay_guard *guard)
 {
     size_t bytes = guard->gunzip != NULL ? BELFRY_GUNZIP_BYTES : 0;
     if (guard->writes != NULL)
-        bytes += sizeof(*guard->writes) + txn_deletes_bytes(&guard->writes->deletes);
+        bytes += sizeof(*guard->writes) + guard->writes->n_keys * sizeof(struct relay_guard_key);
     return bytes;
 }
 

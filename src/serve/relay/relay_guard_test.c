@@ -273,6 +273,60 @@ static void txns_in_txns_delete_for_what_follows_them(void **state)
     expect_txn(both(delete_from("b", NO), deep), RELAY_GUARD_DELETED);
 }
 
+static void long_keys_that_begin_alike_are_the_same(void **state)
+{
+    (void)state;
+    char text[RELAY_GUARD_KEY_BYTES + 2], lower[RELAY_GUARD_KEY_BYTES + 2];
+    memset(text, 'k', sizeof(text) - 1);
+    text[sizeof(text) - 1] = '\0';
+    memcpy(lower, text, sizeof(lower));
+    lower[RELAY_GUARD_KEY_BYTES] = 'a'; /* lower, but behind what is kept */
+    expect_txn(both(delete_from(text, YES), touch(lower, YES)), RELAY_GUARD_DELETED);
+    lower[RELAY_GUARD_KEY_BYTES - 1] = 'a';
+    expect_txn(both(delete_from(text, YES), touch(lower, YES)), RELAY_GUARD_HARMLESS);
+}
+
+static void txns_that_are_complete_have_deleted_the_lowest_key_of_both_branches(void **state)
+{
+    (void)state;
+    /* in the failure: from x on; in its Txn from m on, or from b on */
+    static const struct {
+        const char *key;
+        uint8_t branch;
+        bool is_deleted;
+    } cases[] = {{"c", NO, true}, {"b", NO, true}, {"a", NO, false}, {"z", YES, false}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct belfry_buf inner = in_a_txn(both(delete_from("m", YES), delete_from("b", NO)), NO);
+        struct belfry_buf deleted = both(both(delete_from("x", NO), inner), in_a_txn(delete_from("y", YES), NO));
+        expect_txn(both(deleted, touch(cases[i].key, cases[i].branch)),
+                   cases[i].is_deleted ? RELAY_GUARD_DELETED : RELAY_GUARD_HARMLESS);
+    }
+}
+
+/* As deep as deletes may be, with one in either branch of each Txn. */
+static void what_deletes_hold_is_bounded(void **state)
+{
+    (void)state;
+    struct belfry_buf request = both(delete_from("m", YES), delete_from("m", NO));
+    for (int i = 1; i < RELAY_GUARD_LEVELS - 1; i++)
+        request = both(both(delete_from("m", YES), delete_from("m", NO)), in_a_txn(request, NO));
+    struct belfry_bytes bytes = belfry_buf_bytes(&request);
+    uint8_t prefix[BELFRY_GRPC_PREFIX_BYTES];
+    struct relay_guard guard;
+    belfry_grpc_frame_prefix(prefix, bytes.len);
+    relay_guard_init(&guard, RELAY_GUARD_TXN, false);
+    assert_int_equal(relay_guard_pass(&guard, belfry_bytes_of(prefix, sizeof(prefix))), RELAY_GUARD_HARMLESS);
+    size_t most = 0;
+    for (size_t i = 0; i < bytes.len; i++) {
+        assert_int_equal(relay_guard_pass(&guard, belfry_bytes_of(bytes.data + i, 1)), RELAY_GUARD_HARMLESS);
+        most = relay_guard_bytes(&guard) > most ? relay_guard_bytes(&guard) : most;
+    }
+    assert_in_range(most, (2 * RELAY_GUARD_LEVELS - 2) * sizeof(struct relay_guard_key), 55000);
+    assert_int_equal(relay_guard_bytes(&guard), 0);
+    relay_guard_fini(&guard);
+    belfry_buf_fini(&request);
+}
+
 static void deletes_cost_memory_that_is_counted(void **state)
 {
     (void)state;
@@ -285,7 +339,7 @@ static void deletes_cost_memory_that_is_counted(void **state)
     assert_int_equal(relay_guard_pass(&guard, belfry_bytes_of(prefix, sizeof(prefix))), RELAY_GUARD_HARMLESS);
     assert_int_equal(relay_guard_bytes(&guard), 0);
     assert_int_equal(relay_guard_pass(&guard, belfry_bytes_of(bytes.data, bytes.len - 1)), RELAY_GUARD_HARMLESS);
-    assert_int_equal(relay_guard_bytes(&guard), sizeof(struct relay_guard_writes) + 2 * sizeof(struct txn_key));
+    assert_int_equal(relay_guard_bytes(&guard), sizeof(struct relay_guard_writes) + 2 * sizeof(struct relay_guard_key));
     assert_int_equal(relay_guard_pass(&guard, belfry_bytes_of(bytes.data + bytes.len - 1, 1)), RELAY_GUARD_HARMLESS);
     assert_int_equal(relay_guard_bytes(&guard), 0);
     relay_guard_fini(&guard);
@@ -429,6 +483,9 @@ int main(void)
         cmocka_unit_test(only_deletes_without_an_end_and_puts_without_a_value_or_a_lease_count),
         cmocka_unit_test(what_comes_last_in_an_operation_counts),
         cmocka_unit_test(txns_in_txns_delete_for_what_follows_them),
+        cmocka_unit_test(long_keys_that_begin_alike_are_the_same),
+        cmocka_unit_test(txns_that_are_complete_have_deleted_the_lowest_key_of_both_branches),
+        cmocka_unit_test(what_deletes_hold_is_bounded),
         cmocka_unit_test(deletes_cost_memory_that_is_counted),
         cmocka_unit_test(alarms_and_actions_that_do_not_exist_kill),
         cmocka_unit_test(names_that_bbolt_does_not_take_kill),
