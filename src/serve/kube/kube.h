@@ -2,10 +2,10 @@
  *
  * kube: Kubernetes' list/watch over exchanges.
  *
- *     GET  .../{plural}[/{name}][?watch=1]                 a resource: kube_call.h until it is granted, then
- *                                                          kube_list.h (LIST, GET) or kube_watch.h (WATCH)
- *     GET  /api /apis /apis/G /apis/G/V /openapi/v3...     discovery: kube_discovery.h
- *     GET  /version /healthz /livez /readyz                for programs that probe a Kubernetes server; the same
+ *     GET  .../{plural}[/{name}][?watch=1]                 a resource: a call until it is granted, then kube_list.h
+ *                                                          (LIST, GET) or kube_watch.h (WATCH)
+ *     GET  /api /apis /apis/G /apis/G/V /openapi/v3...     the documents that clients read first
+ *     GET  /version /healthz /livez /readyz                for programs that probe a Kubernetes server
  *     anything that writes: 405, with the sentence that objects are written to etcd
  *
  *     HELD --ready--> ASKING --granted--> STATE --all of it written--> LIVE --deadline, drain, lost--> ended, by a
@@ -13,10 +13,12 @@
  *
  * With auth on upstream a request is served only when upstream allows its range to the client's own token
  * (`Authorization: Bearer TOKEN`, TOKEN as etcd's Authenticate returns it): 401 without one, 403 when refused.
- * Discovery shows the definitions that the token may see (kube_sight.h).
+ * A document shows a client the definitions that its token may see (kube_sight.h): while upstream is asked about them,
+ * the request waits, as a visit.
  *
  * Thread: owner (the worker's).
- * Memory: bounded by its room (kube_room.h) and by forms_bytes.
+ * Memory: bounded by its room (kube_room.h) and by forms_bytes. A request that waits counts as SHARES_REQUESTS
+ *         (shares.h); one for which there is no room is answered 429.
  */
 #ifndef BELFRY_SERVE_KUBE_KUBE_H
 #define BELFRY_SERVE_KUBE_KUBE_H
@@ -24,13 +26,14 @@
 #include "core/lines.h"
 #include "core/worker.h"
 #include "kube/catalog.h"
-#include "serve/kube/kube_call.h"
 #include "serve/kube/kube_list.h"
 #include "serve/kube/kube_state.h"
 #include "serve/kube/kube_watch.h"
 #include "serve/rights/fence.h"
 #include "serve/rights/permit.h"
 #include "server/exchange.h"
+
+#define KUBE_HOLD_MS 10000 /* not ready: a request is held for so long */
 
 struct kube_service;
 

@@ -520,6 +520,37 @@ enum belfry_err kube_forms_change(struct kube_forms *forms, const struct kube_le
     return err;
 }
 
+/* ---- what a watcher is told ---- */
+
+static bool selects_everything(const struct kube_selector *selector)
+{
+    return selector == NULL || kube_selector_is_everything(selector);
+}
+
+static bool object_passes(const struct kube_object *object, const struct kube_selector *selector)
+{
+    if (object == NULL)
+        return false;
+    return selects_everything(selector) || kube_selector_matches(selector, &object->attributes);
+}
+
+enum belfry_err kube_change_told(const struct kube_change *change, const struct kube_selector *selector, bool resumes,
+                                 bool *told, enum kube_event *event)
+{
+    bool after = object_passes(change->after, selector), before = object_passes(change->before, selector);
+    if (!change->blind) {
+        *told = after || before;
+        *event = !after ? KUBE_DELETED : before ? KUBE_MODIFIED : KUBE_ADDED;
+        return BELFRY_OK;
+    }
+    bool is_sure = change->after == NULL ? before : selects_everything(selector);
+    if (!is_sure && (!resumes || change->named == NULL))
+        return BELFRY_ERR_COMPACTED;
+    *told = true;
+    *event = after ? KUBE_MODIFIED : KUBE_DELETED;
+    return BELFRY_OK;
+}
+
 /* ---- lines ---- */
 
 static bool is_line(const struct line *line, const struct kube_line *how)
@@ -545,7 +576,8 @@ static enum belfry_err kube_form_write_line(struct kube_forms *forms, const stru
 {
     struct kube_render render = {
         .resource = lens->resource, .version = lens->version, .view = how->view, .include = how->include};
-    const struct kube_object *object = kube_change_shown(change, how->event);
+    const struct kube_object *was = change->before != NULL ? change->before : change->named;
+    const struct kube_object *object = how->event == KUBE_DELETED ? was : change->after;
     belfry_buf_clear(&forms->scratch);
     enum belfry_err err = kube_render_event(&render, how->event, object, change->rev, how->first, &forms->scratch);
     if (err == BELFRY_OK)

@@ -1,7 +1,7 @@
 /* src/serve/kube/kube_forms.h
  *
- * kube_forms: the events of batches as a resource version shows them: the object before and after, and the lines that
- * watchers receive. Each is made on first use and shared by all watchers.
+ * kube_forms: the events of batches as a resource version shows them: the object before and after, what a watcher
+ * receives of that, and its line. Each is made on first use and shared by all watchers.
  *
  * An event is identified by its revision, its number in it and its lens, so the same change is found again whether it
  * comes from the log, from history or from upstream. A rewritten past uses the same numbers for other events: a form
@@ -16,7 +16,9 @@
 #include "base/blob.h"
 #include "base/buf.h"
 #include "core/batch.h"
-#include "serve/kube/kube_change.h"
+#include "kube/object.h"
+#include "kube/render.h"
+#include "kube/selector.h"
 
 #define KUBE_FORMS_BYTES (8 * 1024 * 1024)
 
@@ -53,7 +55,15 @@ void kube_lens_unpin(struct kube_forms *forms, const struct kube_lens *lens, con
 BELFRY_NODISCARD enum belfry_err kube_lens_pin_name(const struct kube_lens *lens, const struct kube_pin *pin,
                                                     struct belfry_buf *out);
 
-/* ---- changes and lines ---- */
+/* ---- changes ---- */
+
+/* One change of one object. */
+struct kube_change {
+    const struct kube_object *before, *after; /* NULL: there is none, or it cannot be decoded */
+    int64_t rev; /* of the change: the resourceVersion that every line of it carries, and that lists show */
+    bool blind;  /* there was an object before, and it is unknown: before is NULL, or may be another */
+    const struct kube_object *named; /* blind: an object that has its name alone; NULL: there is none */
+};
 
 /* What a watcher needs of a change. Objects of a verbatim resource (kube/resource.h) are parsed only for attributes. */
 enum kube_forms_need { KUBE_NEED_TEXT, KUBE_NEED_ATTRIBUTES };
@@ -63,6 +73,35 @@ enum kube_forms_need { KUBE_NEED_TEXT, KUBE_NEED_ATTRIBUTES };
 BELFRY_NODISCARD enum belfry_err kube_forms_change(struct kube_forms *forms, const struct kube_lens *lens,
                                                    const struct batch *batch, uint32_t event, enum kube_forms_need need,
                                                    const struct kube_change **out);
+
+/* The event for a watcher with this selector (NULL: everything), by docs/spec/kubernetes-watch.md 3.4:
+ *
+ *     passes the selector   after   before    event
+ *                             1       0       ADDED, the object after
+ *                             1       1       MODIFIED, the object after
+ *                             0       1       DELETED, the object before, at the revision of the change
+ *                             0       0       nothing
+ *
+ * An object that cannot be decoded is absent, on both sides. The object before may be unknown (`blind`): the store and
+ * upstream have forgotten it. Then a watcher of everything can still receive MODIFIED. A watcher with a selector, or
+ * one that would receive DELETED, is lost: its client lists again, at a later revision. An object that a later slice of
+ * a revision deletes may have been changed by an earlier slice: `before` is then what was there before the revision. A
+ * watcher that it passes receives DELETED, one that it does not is lost.
+ *
+ * A revision may change an object and delete it (decision 0070): the object before the delete is the one that the
+ * revision has put, not etcd's prev_kv.
+ *
+ * A client that resumes from this very revision (core/lines.h) would list at it and come back, again and again, until
+ * something is written. It receives MODIFIED for an object that passes, and otherwise DELETED, with an object that has
+ * only a name: a client without that object loses nothing.
+ *
+ * `resumes`: the watcher does, from the revision of the change. *told false: it receives nothing. Any thread. Errors:
+ * BELFRY_ERR_COMPACTED: that depends on the object before, which is unknown. */
+BELFRY_NODISCARD enum belfry_err kube_change_told(const struct kube_change *change,
+                                                  const struct kube_selector *selector, bool resumes, bool *told,
+                                                  enum kube_event *event);
+
+/* ---- lines ---- */
 
 /* The form of a line. A table's rows have `include`, and its first line the columns. */
 struct kube_line {

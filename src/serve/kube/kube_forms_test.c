@@ -211,6 +211,9 @@ static void forgotten_previous_value_makes_a_blind_change(void **state)
     struct batch *batch;
     assert_int_equal(widget_batch(41, events, 2, &batch), BELFRY_OK);
     assert_true(see(&bed, batch, 0)->blind);
+    assert_line(&bed, see(&bed, batch, 0), KUBE_DELETED,
+                "{\"type\":\"DELETED\",\"object\":{\"apiVersion\":\"demo.example.com/v1\",\"kind\":\"Widget\","
+                "\"metadata\":{\"resourceVersion\":\"41\",\"name\":\"b\",\"namespace\":\"prod\"}}}\n");
     assert_true(see(&bed, batch, 1)->blind);
     assert_line(&bed, see(&bed, batch, 1), KUBE_DELETED,
                 "{\"type\":\"DELETED\",\"object\":{\"apiVersion\":\"demo.example.com/v1\",\"kind\":\"Widget\","
@@ -240,6 +243,136 @@ static void object_before_a_delete_is_the_one_that_its_revision_has_put(void **s
         batch_unref(batch);
     }
     bed_close(&bed);
+}
+
+/* ---- what a watcher is told: the table of transitions ---- */
+
+struct sides {
+    struct kube_resource *resource;
+    struct kube_object *red, *blue, *named; /* by their label */
+    struct kube_selector *selector;         /* color=red */
+};
+
+static struct kube_object *make_object(const struct sides *sides, const char *value)
+{
+    struct kube_stored stored = {.key = belfry_bytes_str(WIDGETS_PREFIX "prod/a"),
+                                 .value = belfry_bytes_str(value),
+                                 .create_rev = 2,
+                                 .mod_rev = 3,
+                                 .version = 1};
+    struct kube_object *object = NULL;
+    assert_int_equal(kube_object_make(sides->resource, &sides->resource->versions[0], &stored, &object), BELFRY_OK);
+    return object;
+}
+
+static int sides_open(void **state)
+{
+    struct sides *sides = calloc(1, sizeof(*sides));
+    struct kube_status status;
+    assert_int_equal(widgets_read(NULL, &sides->resource), BELFRY_OK);
+    sides->red = make_object(sides, "{\"metadata\":{\"labels\":{\"color\":\"red\"}}}");
+    sides->blue = make_object(sides, "{\"metadata\":{\"labels\":{\"color\":\"blue\"}}}");
+    sides->named = make_object(sides, "{\"metadata\":{}}");
+    assert_int_equal(kube_selector_read(belfry_bytes_str("color=red"), (struct belfry_bytes){0}, sides->resource,
+                                        &sides->resource->versions[0], &sides->selector, &status),
+                     BELFRY_OK);
+    *state = sides;
+    return 0;
+}
+
+static int sides_close(void **state)
+{
+    struct sides *sides = *state;
+    kube_object_unref(sides->red);
+    kube_object_unref(sides->blue);
+    kube_object_unref(sides->named);
+    kube_selector_unref(sides->selector);
+    kube_resource_unref(sides->resource);
+    free(sides);
+    return 0;
+}
+
+static void assert_told(const struct kube_object *before, const struct kube_object *after,
+                        const struct kube_selector *selector, enum kube_event expected)
+{
+    struct kube_change change = {.before = before, .after = after, .rev = 7};
+    enum kube_event event;
+    bool told = false;
+    assert_int_equal(kube_change_told(&change, selector, false, &told, &event), BELFRY_OK);
+    assert_true(told);
+    assert_int_equal(event, expected);
+}
+
+static void assert_silent(const struct kube_object *before, const struct kube_object *after,
+                          const struct kube_selector *selector)
+{
+    struct kube_change change = {.before = before, .after = after, .rev = 7};
+    enum kube_event event;
+    bool told = true;
+    assert_int_equal(kube_change_told(&change, selector, false, &told, &event), BELFRY_OK);
+    assert_false(told);
+}
+
+static void who_watches_everything_is_told_what_happened(void **state)
+{
+    const struct sides *sides = *state;
+    assert_told(NULL, sides->red, NULL, KUBE_ADDED);
+    assert_told(sides->red, sides->blue, NULL, KUBE_MODIFIED);
+    assert_told(sides->blue, NULL, NULL, KUBE_DELETED);
+    assert_silent(NULL, NULL, NULL);
+}
+
+static void who_selects_is_told_what_it_means_to_him(void **state)
+{
+    const struct sides *sides = *state;
+    assert_told(NULL, sides->red, sides->selector, KUBE_ADDED);
+    assert_told(sides->blue, sides->red, sides->selector, KUBE_ADDED);
+    assert_told(sides->red, sides->red, sides->selector, KUBE_MODIFIED);
+    assert_told(sides->red, sides->blue, sides->selector, KUBE_DELETED);
+    assert_told(sides->red, NULL, sides->selector, KUBE_DELETED);
+    assert_silent(sides->blue, sides->blue, sides->selector);
+    assert_silent(NULL, sides->blue, sides->selector);
+    assert_silent(sides->blue, NULL, sides->selector);
+}
+
+static void forgotten_past_is_told_only_where_it_does_not_matter(void **state)
+{
+    const struct sides *sides = *state;
+    struct kube_change change = {.after = sides->red, .rev = 7, .blind = true};
+    enum kube_event event;
+    bool told = false;
+    assert_int_equal(kube_change_told(&change, NULL, false, &told, &event), BELFRY_OK);
+    assert_true(told);
+    assert_int_equal(event, KUBE_MODIFIED);
+    assert_int_equal(kube_change_told(&change, sides->selector, false, &told, &event), BELFRY_ERR_COMPACTED);
+    change.after = NULL;
+    assert_int_equal(kube_change_told(&change, NULL, false, &told, &event), BELFRY_ERR_COMPACTED);
+}
+
+/* Where a client would list at the very revision, and be told to list again. */
+static void forgotten_past_of_where_one_resumes_takes_out_what_may_have_been_there(void **state)
+{
+    const struct sides *sides = *state;
+    const struct {
+        const struct kube_object *after;
+        const struct kube_selector *selector;
+        enum kube_event event;
+    } rows[] = {{sides->red, NULL, KUBE_MODIFIED},
+                {sides->red, sides->selector, KUBE_MODIFIED},
+                {sides->blue, sides->selector, KUBE_DELETED},
+                {NULL, sides->selector, KUBE_DELETED},
+                {NULL, NULL, KUBE_DELETED}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct kube_change change = {.after = rows[i].after, .rev = 7, .blind = true, .named = sides->named};
+        enum kube_event event;
+        bool told = false;
+        assert_int_equal(kube_change_told(&change, rows[i].selector, true, &told, &event), BELFRY_OK);
+        assert_true(told);
+        assert_int_equal(event, rows[i].event);
+        change.named = NULL; /* what has no name cannot be shown */
+        assert_int_equal(kube_change_told(&change, rows[i].selector, true, &told, &event),
+                         i == 0 ? BELFRY_OK : BELFRY_ERR_COMPACTED);
+    }
 }
 
 /* ---- pins ---- */
@@ -548,6 +681,11 @@ int main(void)
         cmocka_unit_test(an_api_server_s_object_is_parsed_for_selectors_alone),
         cmocka_unit_test(an_api_server_s_object_is_shown_as_it_is),
         cmocka_unit_test(every_refused_allocation_is_survived),
+        cmocka_unit_test_setup_teardown(who_watches_everything_is_told_what_happened, sides_open, sides_close),
+        cmocka_unit_test_setup_teardown(who_selects_is_told_what_it_means_to_him, sides_open, sides_close),
+        cmocka_unit_test_setup_teardown(forgotten_past_is_told_only_where_it_does_not_matter, sides_open, sides_close),
+        cmocka_unit_test_setup_teardown(forgotten_past_of_where_one_resumes_takes_out_what_may_have_been_there,
+                                        sides_open, sides_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
