@@ -1,14 +1,21 @@
 /* src/serve/kube/kube_page.c */
 #include "serve/kube/kube_page.h"
 
+#include <limits.h>
+#include <stdlib.h>
+
 #include "base/clock.h"
 #include "core/key_range.h"
 #include "kube/needle.h"
-#include "serve/kube/packer.h"
+#include "net/zlib_mem.h"
 #include "wire/scan.h"
 
 #define NS_PER_MS 1000000
 #define ROW_LOOKS 32 /* rows between two looks at the clock */
+
+#define PACK_LEVEL     1 /* the fastest: it is the one reader thread that packs */
+#define PACK_MEM_LEVEL 8 /* zlib's default */
+#define PACK_STEP      (16 * 1024)
 
 /* The result of one read; the page takes it over when everything succeeded. */
 struct reading {
@@ -203,18 +210,6 @@ static enum belfry_err write_begin(struct reading *reading)
                         : kube_render_list_begin(&reading->render, &page->text);
 }
 
-/* The range continues after the last key. */
-static enum belfry_err kube_page_move_on(struct kube_page *page, struct belfry_buf *last)
-{
-    enum belfry_err err = belfry_buf_append(last, "", 1);
-    if (err != BELFRY_OK)
-        return err;
-    struct belfry_buf was = page->key;
-    page->key = *last;
-    *last = was;
-    return BELFRY_OK;
-}
-
 /* `cut`: the limit was reached, and rows are left. With a selector, or a namespace to compare, rows are not items. */
 static enum belfry_err write_end(struct reading *reading, struct store *store, bool cut)
 {
@@ -232,29 +227,43 @@ static enum belfry_err write_end(struct reading *reading, struct store *store, b
     return err;
 }
 
+/* The texts of all pages are one gzip member, if the first is large enough. Some of a text may be held back until the
+ * next; the last flushes everything. Errors: BELFRY_ERR_NOMEM: the member cannot be continued. */
 static enum belfry_err kube_page_pack(struct kube_page *page)
 {
     if (!page->begun && page->gzip && belfry_buf_len(&page->text) > KUBE_PACK_BYTES) {
-        enum belfry_err err = packer_create(&page->packer);
-        if (err != BELFRY_OK)
-            return err;
+        z_stream *made = calloc(1, sizeof(*made));
+        if (made == NULL)
+            return BELFRY_ERR_NOMEM;
+        belfry_zlib_mem(made);
+        if (deflateInit2(made, PACK_LEVEL, Z_DEFLATED, BELFRY_ZLIB_GZIP, PACK_MEM_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK) {
+            free(made);
+            return BELFRY_ERR_NOMEM;
+        }
+        page->gzip_stream = made;
         page->packed = true;
     }
     if (!page->packed)
         return BELFRY_OK;
+    z_stream *z = page->gzip_stream;
     struct belfry_buf packed = {0};
-    enum belfry_err err =
-        packer_add(page->packer, belfry_buf_bytes(&page->text), page->more ? PACKER_MORE : PACKER_LAST, &packed);
+    enum belfry_err err = belfry_buf_len(&page->text) > UINT_MAX ? BELFRY_ERR_NOMEM : BELFRY_OK;
+    z->next_in = (const Bytef *)belfry_buf_bytes(&page->text).data;
+    z->avail_in = (uInt)belfry_buf_len(&page->text);
+    z->avail_out = 0;
+    while (err == BELFRY_OK && z->avail_out == 0) { /* until it leaves room: then it has nothing more to give */
+        uint8_t *to;
+        err = belfry_buf_reserve(&packed, PACK_STEP, &to);
+        if (err != BELFRY_OK)
+            break;
+        z->next_out = to;
+        z->avail_out = PACK_STEP;
+        deflate(z, page->more ? Z_NO_FLUSH : Z_FINISH);
+        belfry_buf_grown(&packed, PACK_STEP - z->avail_out);
+    }
     belfry_buf_fini(&page->text);
     page->text = packed;
     return err;
-}
-
-/* The store needs more time to find the first row. The first page with rows decides the form of the list. */
-static void wait_for_rows(struct reading *reading)
-{
-    belfry_buf_clear(&reading->page->text);
-    reading->page->more = true;
 }
 
 static enum belfry_err kube_page_read_once(struct reading *reading, struct store *store)
@@ -263,20 +272,35 @@ static enum belfry_err kube_page_read_once(struct reading *reading, struct store
     enum belfry_err err = write_begin(reading);
     if (err == BELFRY_OK)
         err = read_snapshot(reading, store);
+
+    /* the store needs more time to find the first row; the first page with rows decides the form of the list */
     if (err == BELFRY_OK && reading->n_rows == 0 && reading->got.more) {
-        wait_for_rows(reading);
+        belfry_buf_clear(&page->text);
+        page->more = true;
         return BELFRY_OK;
     }
-    if (err == BELFRY_OK && belfry_buf_len(&reading->last) > 0)
-        err = kube_page_move_on(page, &reading->last);
+
+    /* the range continues after the last key */
+    if (err == BELFRY_OK && belfry_buf_len(&reading->last) > 0) {
+        err = belfry_buf_append(&reading->last, "", 1);
+        struct belfry_buf was = page->key;
+        if (err == BELFRY_OK) {
+            page->key = reading->last;
+            reading->last = was;
+        }
+    }
     if (err != BELFRY_OK)
         return err;
+
+    /* what was read is the page's now */
     bool cut = reading->got.more && reading->n >= page->limit;
     page->rev = reading->got.at;
     page->n = reading->n;
     page->skipped = reading->skipped;
     page->undecodable = reading->undecodable;
     page->more = reading->got.more && !cut;
+
+    /* what stands around the rows, and gzip */
     if (page->as == KUBE_PAGE_ITEMS && page->is_led && !page->begun)
         kube_render_led_version(&page->text, reading->gap, page->rev);
     if (page->as == KUBE_PAGE_ITEMS && !page->more)
@@ -320,7 +344,9 @@ void kube_page_fini(struct kube_page *page)
 {
     kube_selector_unref(page->selector);
     kube_resource_unref(page->resource);
-    packer_destroy(page->packer);
+    if (page->gzip_stream != NULL)
+        deflateEnd(page->gzip_stream);
+    free(page->gzip_stream);
     belfry_buf_fini(&page->key);
     belfry_buf_fini(&page->end);
     belfry_buf_fini(&page->namespace);

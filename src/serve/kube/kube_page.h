@@ -12,7 +12,8 @@
  * rows must be walked first (replica/older.h), KUBE_PAGE_WALK rows at a time: until that is done pages are empty.
  *
  * Thread: the worker's before it is handed over and after it came back; the reader's in between.
- * Memory: a text of KUBE_PAGE_BYTES and one object; rows are read one by one. With gzip also a packer (packer.h).
+ * Memory: a text of KUBE_PAGE_BYTES and one object; rows are read one by one. With gzip also
+ *         about 270 KiB from the first packed page to the last (zlib's window and tables).
  */
 #ifndef BELFRY_SERVE_KUBE_KUBE_PAGE_H
 #define BELFRY_SERVE_KUBE_KUBE_PAGE_H
@@ -29,8 +30,6 @@
 #define KUBE_PAGE_MS      20
 #define KUBE_PAGE_WALK    8192
 #define KUBE_PACK_BYTES   (128 * 1024) /* docs/spec/kubernetes-watch.md 2.6 */
-
-struct packer;
 
 /* How its objects are written: items of a list (comma before each but the first of the list), the one object, or the
  * ADDED lines of a watch. */
@@ -66,10 +65,10 @@ struct kube_page {
     int64_t at;         /* as of which revision; AGAIN: how far the store is; COMPACTED: the oldest there is */
 
     /* its own */
-    bool begun;    /* the beginning of the list is written */
-    bool is_led;   /* with its metadata first */
-    uint64_t past; /* of the first page that has something: see store_meta */
-    struct packer *packer;
+    bool begun;                     /* the beginning of the list is written */
+    bool is_led;                    /* with its metadata first */
+    uint64_t past;                  /* of the first page that has something: see store_meta */
+    struct z_stream_s *gzip_stream; /* owned; NULL: nothing is packed */
 };
 
 /* Sets key, end, namespace and filter: the one object, all of the namespace, or (both empty) everything. resource is

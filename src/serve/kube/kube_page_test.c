@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/list.h"
+#include "base/rng.h"
 #include "kube/token.h"
 #include "net/gzip.h"
 #include "support/modelstore.h"
@@ -661,6 +662,17 @@ static char *unpack(struct belfry_bytes packed)
     return text;
 }
 
+static void read_packed(struct kube_page *page, struct belfry_buf *out)
+{
+    do {
+        kube_page_read(page, store);
+        assert_true(page->err == BELFRY_OK && page->packed);
+        assert_int_equal(belfry_buf_append(out, belfry_buf_bytes(&page->text).data, belfry_buf_len(&page->text)),
+                         BELFRY_OK);
+        belfry_buf_clear(&page->text);
+    } while (page->more);
+}
+
 static void a_large_list_is_packed_as_one_and_a_small_one_is_not(void **state)
 {
     (void)state;
@@ -676,13 +688,7 @@ static void a_large_list_is_packed_as_one_and_a_small_one_is_not(void **state)
     page = page_of("", "");
     page.gzip = true;
     struct belfry_buf packed = {0};
-    do {
-        kube_page_read(&page, store);
-        assert_true(page.err == BELFRY_OK && page.packed);
-        assert_int_equal(belfry_buf_append(&packed, belfry_buf_bytes(&page.text).data, belfry_buf_len(&page.text)),
-                         BELFRY_OK);
-        belfry_buf_clear(&page.text);
-    } while (page.more);
+    read_packed(&page, &packed);
     assert_true(belfry_buf_len(&packed) < strlen(plain) / 10);
     char *unpacked = unpack(belfry_buf_bytes(&packed));
     assert_string_equal(unpacked, plain);
@@ -694,6 +700,38 @@ static void a_large_list_is_packed_as_one_and_a_small_one_is_not(void **state)
     page.gzip = true;
     kube_page_read(&page, store);
     assert_true(page.err == BELFRY_OK && !page.packed);
+    kube_page_fini(&page);
+}
+
+/* Noise, which cannot be made much smaller: steps of output are full. */
+static void a_list_that_cannot_be_made_smaller_is_packed_too(void **state)
+{
+    (void)state;
+    static char value[BIG];
+    struct belfry_rng rng = {7};
+    char key[80];
+    size_t at = (size_t)snprintf(value, sizeof(value), "{\"metadata\":{},\"spec\":{\"pad\":\"");
+    while (at < sizeof(value) - 4)
+        value[at++] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_"[belfry_rng_below(&rng, 64)];
+    strcpy(value + at, "\"}}");
+    for (int i = 0; i < 8; i++) {
+        snprintf(key, sizeof(key), WIDGETS "ns/w%d", i);
+        storecheck_write(store, 10 + i, key, value);
+    }
+    struct kube_page page = page_of("", "");
+    size_t n;
+    char *plain = read_all(&page, &n);
+    kube_page_fini(&page);
+    page = page_of("", "");
+    page.gzip = true;
+    struct belfry_buf packed = {0};
+    read_packed(&page, &packed);
+    assert_true(belfry_buf_len(&packed) > strlen(plain) / 2);
+    char *unpacked = unpack(belfry_buf_bytes(&packed));
+    assert_string_equal(unpacked, plain);
+    free(unpacked);
+    free(plain);
+    belfry_buf_fini(&packed);
     kube_page_fini(&page);
 }
 
@@ -763,6 +801,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_past_that_was_rewritten_is_not_gone_on_with, setup, teardown),
         cmocka_unit_test_setup_teardown(the_rest_is_counted_by_the_store_or_not_told, setup, teardown),
         cmocka_unit_test_setup_teardown(a_large_list_is_packed_as_one_and_a_small_one_is_not, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_list_that_cannot_be_made_smaller_is_packed_too, setup, teardown),
         cmocka_unit_test_setup_teardown(without_memory_a_page_fails_and_nothing_leaks, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
