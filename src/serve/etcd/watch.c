@@ -23,8 +23,8 @@
 #include "base/owner.h"
 #include "base/pack.h"
 #include "base/rng.h"
+#include "base/treap.h"
 #include "core/watcher.h"
-#include "serve/etcd/watch_claims.h"
 #include "serve/etcd/watch_input.h"
 #include "serve/etcd/watch_queue.h"
 #include "serve/rights/lanes.h"
@@ -82,6 +82,18 @@ struct watch_service {
     BELFRY_OWNER;
 };
 
+/* The right to one watch, found by the watch's id. It is claimed before its watch is, while the create waits
+ * (watch_queue.h); or for a watch that ran when auth was turned on, and is unproven until the first answer. */
+struct watch_claim {
+    struct belfry_treap_node by_id; /* of watch_stream.claims, once the watch runs */
+    struct watch_stream *ws;
+    struct permit_question *question; /* NULL: it has been answered, with anything but HELD */
+    struct watch_waiting *waiting;    /* its create, until the watch runs; otherwise NULL */
+    int64_t id;                       /* once the watch runs */
+    bool unproven;                    /* the watch ran before auth was turned on; no answer yet */
+};
+static_assert(sizeof(struct watch_claim) <= PERMIT_HOLDER, "a claim is accounted for");
+
 /* The states are drawn in watch.h. */
 enum watch_state { WATCH_OPEN, WATCH_ASKING };
 
@@ -107,9 +119,10 @@ struct watch_stream {
     uint64_t ask_ms; /* when to ask about rights again; NEVER: no need */
 
     struct permit_party party;
-    struct watch_claims claims;
-    bool has_free;    /* a watch was created with auth off: it may have no claim */
-    int64_t claim_id; /* watches up to this id have one */
+    struct belfry_treap_node *claims; /* of watches that run */
+    size_t n_unproven;                /* of these */
+    bool has_free;                    /* a watch was created with auth off: it may have no claim */
+    int64_t claim_id;                 /* watches up to this id have one */
 
     size_t told; /* bytes that the core may still write */
     struct watch_input input;
@@ -129,11 +142,6 @@ static struct watch_stream *stream_of(struct roster_entry *entry)
     return entry == NULL ? NULL : belfry_container(entry, struct watch_stream, roster);
 }
 
-static struct watch_stream *stream_of_claim(const struct watch_claim *claim)
-{
-    return belfry_container(claim->claims, struct watch_stream, claims);
-}
-
 static void watch_ask_for_turn(const struct watch_service *service)
 {
     service->opts.work(service->opts.user);
@@ -147,6 +155,62 @@ static void watch_stream_move_to(struct watch_stream *ws, enum watch_state to)
         ws->service->stats.asking++;
     else
         ws->service->stats.asking--;
+}
+
+/* ---- claims ---- */
+
+static struct watch_claim *claim_of(struct belfry_treap_node *node)
+{
+    return node == NULL ? NULL : belfry_container(node, struct watch_claim, by_id);
+}
+
+static int watch_claim_order(const struct belfry_treap_node *a, const struct belfry_treap_node *b)
+{
+    const struct watch_claim *x = belfry_container_const(a, struct watch_claim, by_id);
+    const struct watch_claim *y = belfry_container_const(b, struct watch_claim, by_id);
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+static int watch_claim_seek(const void *key, const struct belfry_treap_node *node)
+{
+    int64_t id = *(const int64_t *)key, at = belfry_container_const(node, struct watch_claim, by_id)->id;
+    return (id > at) - (id < at);
+}
+
+/* The claim of a watch that runs; NULL: none. */
+static struct watch_claim *watch_stream_find_claim(const struct watch_stream *ws, int64_t id)
+{
+    return claim_of(belfry_treap_find(ws->claims, &id, watch_claim_seek));
+}
+
+/* The watch runs. */
+static void watch_claim_join(struct watch_claim *claim, int64_t id)
+{
+    if (claim->waiting != NULL)
+        claim->waiting->claim = NULL;
+    claim->waiting = NULL;
+    claim->id = id;
+    belfry_treap_insert(&claim->ws->claims, &claim->by_id, watch_claim_order);
+}
+
+/* Twice is fine. */
+static void watch_claim_prove(struct watch_claim *claim)
+{
+    claim->ws->n_unproven -= claim->unproven;
+    claim->unproven = false;
+}
+
+/* The watch is gone, or has no right any more. Frees the claim. */
+static void watch_claim_end(struct watch_claim *claim)
+{
+    if (claim->waiting == NULL)
+        belfry_treap_remove(&claim->ws->claims, &claim->by_id, watch_claim_order);
+    else
+        claim->waiting->claim = NULL;
+    watch_claim_prove(claim);
+    if (claim->question != NULL)
+        permit_cancel(claim->question);
+    free(claim);
 }
 
 /* ---- ending ---- */
@@ -165,22 +229,18 @@ static void watch_stream_set_due(struct watch_stream *ws)
     roster_set_due(&ws->service->roster, &ws->roster, belfry_min_time(due_ms, ws->ask_ms));
 }
 
-static void watch_stream_end_claims(struct watch_stream *ws)
-{
-    belfry_list_each (node, &ws->queue.requests) {
-        struct watch_claim *claim = belfry_container(node, struct watch_waiting, node)->claim;
-        if (claim != NULL)
-            watch_claim_end(claim);
-    }
-    watch_claims_fini(&ws->claims);
-    permit_leave(ws->service->opts.permit, &ws->party);
-}
-
 /* The exchange has ended already. */
 static void watch_stream_free(struct watch_stream *ws, enum watch_close why)
 {
     struct watch_service *service = ws->service;
-    watch_stream_end_claims(ws);
+    belfry_list_each (node, &ws->queue.requests) {
+        struct watch_claim *waiting = belfry_container(node, struct watch_waiting, node)->claim;
+        if (waiting != NULL)
+            watch_claim_end(waiting);
+    }
+    for (struct watch_claim *claim; (claim = claim_of(belfry_treap_first(ws->claims))) != NULL;)
+        watch_claim_end(claim);
+    permit_leave(service->opts.permit, &ws->party);
     if (ws->state == WATCH_ASKING)
         watch_stream_move_to(ws, WATCH_OPEN);
     stream_close(service->worker, ws->stream);
@@ -235,7 +295,7 @@ void watch_write(void *stream_user, const uint8_t *data, size_t len)
 static bool watch_stream_may_deliver(const struct watch_stream *ws)
 {
     const struct watch_service_opts *opts = &ws->service->opts;
-    bool is_proven = !ws->has_free && ws->claims.n_unproven == 0;
+    bool is_proven = !ws->has_free && ws->n_unproven == 0;
     return (is_proven || permit_regime(opts->permit, &ws->party) == PERMIT_OPEN) &&
            permit_may_deliver(opts->permit, &ws->party, opts->now(opts->user));
 }
@@ -341,19 +401,6 @@ static bool watch_stream_create_watcher(struct watch_stream *ws, const struct be
     return watch_stream_check(ws, err);
 }
 
-static void watch_stream_apply_regime(struct watch_stream *ws);
-
-/* Auth is off, or was when this was decided. */
-static bool watch_stream_create_free(struct watch_stream *ws, const struct belfry_wire_watch_request *request)
-{
-    ws->has_free = true;
-    if (!watch_stream_create_watcher(ws, request, NULL))
-        return false;
-    if (permit_regime(ws->service->opts.permit, &ws->party) == PERMIT_ASKS)
-        watch_stream_apply_regime(ws);
-    return true;
-}
-
 /* Clients retry when upstream has no leader. But with etcd's own text a Go client would end its watches for good: it
  * takes that for the answer to hasleader. */
 static void watch_stream_end_unavailable(struct watch_stream *ws, const char *reason)
@@ -403,7 +450,7 @@ static struct lane *watch_next_lane(const struct watch_service *service)
  * answer is for many. */
 static void watch_claim_take_first_verdict(struct watch_claim *claim, enum permit_verdict verdict, const char *reason)
 {
-    struct watch_stream *ws = stream_of_claim(claim);
+    struct watch_stream *ws = claim->ws;
     struct watch_waiting *waiting = claim->waiting;
     if (verdict != PERMIT_HELD)
         watch_claim_end(claim);
@@ -431,7 +478,7 @@ static void watch_claim_take_first_verdict(struct watch_claim *claim, enum permi
  * its client, who resumes the others, learns it there. */
 static void watch_claim_expel(struct watch_claim *claim, const char *reason)
 {
-    struct watch_stream *ws = stream_of_claim(claim);
+    struct watch_stream *ws = claim->ws;
     size_t bytes;
     ws->service->stats.expelled++;
     if (stream_inside_since(ws->stream, &bytes) != 0) {
@@ -450,7 +497,7 @@ static void watch_claim_expel(struct watch_claim *claim, const char *reason)
 /* The verdict on a watch that runs: the first, if it ran before auth was turned on, or a later one. */
 static void watch_claim_take_verdict(struct watch_claim *claim, enum permit_verdict verdict, const char *reason)
 {
-    struct watch_stream *ws = stream_of_claim(claim);
+    struct watch_stream *ws = claim->ws;
     switch (verdict) {
     case PERMIT_HELD:
         watch_claim_prove(claim);
@@ -473,8 +520,11 @@ static void watch_claim_take_verdict(struct watch_claim *claim, enum permit_verd
     }
 }
 
-static void on_watch_claim(struct watch_claim *claim, enum permit_verdict verdict, const char *reason)
+static void on_watch_verdict(enum permit_verdict verdict, const char *reason, void *user)
 {
+    struct watch_claim *claim = user;
+    if (verdict != PERMIT_HELD)
+        claim->question = NULL;
     if (claim->waiting != NULL)
         watch_claim_take_first_verdict(claim, verdict, reason);
     else
@@ -491,12 +541,22 @@ static void on_watch_party(struct permit_party *party, enum permit_event event, 
         watch_stream_tell_room(ws);
 }
 
-/* Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT, BELFRY_ERR_REFUSED: those of permit_hold(). */
+/* Claims the range. Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT, BELFRY_ERR_REFUSED: those of permit_hold(). */
 static enum belfry_err watch_stream_claim(struct watch_stream *ws, struct belfry_bytes key,
                                           struct belfry_bytes range_end, struct watch_claim **out)
 {
     const struct watch_service_opts *opts = &ws->service->opts;
-    return watch_claims_ask(&ws->claims, key, range_end, opts->now(opts->user), out);
+    struct watch_claim *claim = calloc(1, sizeof(*claim));
+    if (claim == NULL)
+        return BELFRY_ERR_NOMEM;
+    claim->ws = ws;
+    enum belfry_err err = permit_hold(opts->permit, &ws->party, key, range_end, opts->now(opts->user), on_watch_verdict,
+                                      claim, &claim->question);
+    if (err == BELFRY_OK)
+        *out = claim;
+    else
+        free(claim);
+    return err;
 }
 
 /* Asks for the right of a create that waits, or refuses it if its client may hold no more. Errors: as above. */
@@ -517,6 +577,8 @@ static enum belfry_err watch_stream_ask_right(struct watch_stream *ws, struct wa
     return BELFRY_OK;
 }
 
+/* Claims what a watch that runs already watches. It must not receive anything before the first answer. Errors: as
+ * above. */
 static enum belfry_err watch_stream_claim_view(struct watch_stream *ws, const struct watcher_view *view)
 {
     struct belfry_bytes open = belfry_bytes_of("", 1); /* "\0": no upper bound */
@@ -536,7 +598,9 @@ static enum belfry_err watch_stream_claim_view(struct watch_stream *ws, const st
     belfry_buf_fini(&prefix_end);
     if (err != BELFRY_OK)
         return err;
-    watch_claim_join_unproven(claim, view->id);
+    claim->unproven = true;
+    ws->n_unproven++;
+    watch_claim_join(claim, view->id);
     return BELFRY_OK;
 }
 
@@ -549,7 +613,7 @@ static void watch_stream_claim_free(struct watch_stream *ws, size_t *left)
         if (*left == 0)
             return;
         --*left;
-        if (view.ended || watch_claims_find(&ws->claims, view.id) != NULL)
+        if (view.ended || watch_stream_find_claim(ws, view.id) != NULL)
             continue;
         enum belfry_err err = watch_stream_claim_view(ws, &view);
         if (err == BELFRY_ERR_LIMIT) { /* very many wait: when some are answered, these go on */
@@ -603,36 +667,34 @@ static bool watch_needs_right(const struct belfry_wire_watch_request *request)
     return request->kind == BELFRY_WATCH_CREATE && request->watch_id != INT64_MIN && request->start_revision >= 0;
 }
 
-static bool watch_stream_on_create(struct watch_stream *ws, const struct belfry_wire_watch_request *request)
-{
-    if (request->watch_id == INT64_MIN) /* watch_stream_claim_free() begins above it */
-        return watch_stream_refuse_create(ws, &ws->service->stats.refused_id, TEXT_BAD_ID);
-    return watch_needs_right(request) ? watch_stream_create_free(ws, request)
-                                      : watch_stream_create_watcher(ws, request, NULL);
-}
-
-static bool watch_stream_on_cancel(struct watch_stream *ws, int64_t id)
-{
-    struct watch_claim *claim = watch_claims_find(&ws->claims, id);
-    if (claim != NULL)
-        watch_claim_end(claim);
-    enum belfry_err err = stream_cancel(ws->service->worker, ws->stream, id);
-    watch_stream_count_watchers(ws);
-    return watch_stream_check(ws, err);
-}
-
 /* Handles a request whose right is not in question. False: the stream has ended. */
 static bool watch_stream_on_request(struct watch_stream *ws, const struct belfry_wire_watch_request *request)
 {
+    struct watch_service *service = ws->service;
     switch (request->kind) {
     case BELFRY_WATCH_NOTHING:
         break;
-    case BELFRY_WATCH_CREATE:
-        return watch_stream_on_create(ws, request);
-    case BELFRY_WATCH_CANCEL:
-        return watch_stream_on_cancel(ws, request->watch_id);
+    case BELFRY_WATCH_CREATE: {
+        if (request->watch_id == INT64_MIN) /* watch_stream_claim_free() begins above it */
+            return watch_stream_refuse_create(ws, &service->stats.refused_id, TEXT_BAD_ID);
+        bool is_free = watch_needs_right(request); /* auth is off, or was when this was decided */
+        ws->has_free = ws->has_free || is_free;
+        if (!watch_stream_create_watcher(ws, request, NULL))
+            return false;
+        if (is_free && permit_regime(service->opts.permit, &ws->party) == PERMIT_ASKS)
+            watch_stream_apply_regime(ws);
+        break;
+    }
+    case BELFRY_WATCH_CANCEL: {
+        struct watch_claim *claim = watch_stream_find_claim(ws, request->watch_id);
+        if (claim != NULL)
+            watch_claim_end(claim);
+        enum belfry_err err = stream_cancel(service->worker, ws->stream, request->watch_id);
+        watch_stream_count_watchers(ws);
+        return watch_stream_check(ws, err);
+    }
     case BELFRY_WATCH_PROGRESS:
-        stream_progress(ws->service->worker, ws->stream);
+        stream_progress(service->worker, ws->stream);
         break;
     }
     return true;
@@ -656,44 +718,26 @@ static bool watch_stream_queue(struct watch_stream *ws, const struct belfry_wire
     return true;
 }
 
-static void watch_count_request(struct watch_stats *stats, enum belfry_wire_watch_kind kind)
-{
-    stats->requests++;
-    stats->creates += kind == BELFRY_WATCH_CREATE;
-    stats->cancels += kind == BELFRY_WATCH_CANCEL;
-    stats->progress += kind == BELFRY_WATCH_PROGRESS;
-}
-
 /* Takes a request that was received. False: the stream has ended. */
 static bool watch_stream_take_request(struct watch_stream *ws, const struct belfry_wire_watch_request *request,
                                       struct belfry_bytes raw)
 {
     const struct watch_service_opts *opts = &ws->service->opts;
-    watch_count_request(&ws->service->stats, request->kind);
+    struct watch_stats *stats = &ws->service->stats;
+    stats->requests++;
+    stats->creates += request->kind == BELFRY_WATCH_CREATE;
+    stats->cancels += request->kind == BELFRY_WATCH_CANCEL;
+    stats->progress += request->kind == BELFRY_WATCH_PROGRESS;
     bool waits = ws->state == WATCH_ASKING ||
                  (watch_needs_right(request) && !permit_is_open_to(opts->permit, &ws->who, opts->now(opts->user)));
     return waits ? watch_stream_queue(ws, request, raw) : watch_stream_on_request(ws, request);
-}
-
-/* Makes the watch that was asked for. False: the stream has ended. */
-static bool watch_stream_create_held(struct watch_stream *ws, const struct belfry_wire_watch_request *request,
-                                     struct watch_claim *claim)
-{
-    struct stream_created created = {0};
-    if (!watch_stream_create_watcher(ws, request, &created))
-        return false;
-    if (!created.is_there) {
-        watch_claim_end(claim);
-        return true;
-    }
-    watch_claim_join(claim, created.id);
-    return true;
 }
 
 /* Handles a request that has waited. False: the stream has ended. */
 static bool watch_stream_on_waiting(struct watch_stream *ws, const struct watch_waiting *waiting)
 {
     struct belfry_wire_watch_request request;
+    struct stream_created created = {0};
     watch_waiting_read(waiting, &request);
     switch (waiting->state) {
     case WATCH_WAIT_UNASKED:
@@ -703,7 +747,13 @@ static bool watch_stream_on_waiting(struct watch_stream *ws, const struct watch_
     case WATCH_WAIT_FREE:
         return watch_stream_on_request(ws, &request);
     case WATCH_WAIT_HELD:
-        return watch_stream_create_held(ws, &request, waiting->claim);
+        if (!watch_stream_create_watcher(ws, &request, &created))
+            return false;
+        if (created.is_there)
+            watch_claim_join(waiting->claim, created.id);
+        else
+            watch_claim_end(waiting->claim);
+        break;
     case WATCH_WAIT_REFUSED:
         return watch_stream_refuse_create(ws, &ws->service->stats.refused,
                                           waiting->reason != NULL ? waiting->reason : PERMIT_DENIED);
@@ -745,13 +795,6 @@ static bool watch_stream_is_hungry(const struct watch_stream *ws)
            (watch_queue_settled(&ws->queue) != NULL && stream_wants_requests(ws->stream));
 }
 
-/* Takes the cost of a request, counted in requests, from what this turn has left. Returns it. */
-static size_t watch_spend(struct watch_service *service, size_t cost)
-{
-    service->requests_left -= cost < service->requests_left ? cost : service->requests_left;
-    return cost;
-}
-
 /* Handles requests at the front of *in, as far as it may. False: the stream has ended. */
 static bool watch_stream_handle(struct watch_stream *ws, struct belfry_bytes *in)
 {
@@ -773,7 +816,9 @@ static bool watch_stream_handle(struct watch_stream *ws, struct belfry_bytes *in
             watch_stream_end(ws, memory ? WATCH_CLOSE_MEMORY : WATCH_CLOSE_BAD_REQUEST, fault.code, fault.text);
             return false;
         }
-        n += watch_spend(service, 1 + ws->input.unpacked / WATCH_UNPACK_BYTES);
+        size_t cost = 1 + ws->input.unpacked / WATCH_UNPACK_BYTES; /* in requests, of what this turn has left */
+        service->requests_left -= cost < service->requests_left ? cost : service->requests_left;
+        n += cost;
         ws->asked_once = true;
         if (!watch_stream_take_request(ws, &request, raw))
             return false;
@@ -954,11 +999,11 @@ static enum belfry_err watch_stream_open(struct watch_service *service, struct e
     watch_stream_set_due(ws);
     service->stats.streams++;
     permit_join(service->opts.permit, &ws->party, &ws->who, on_watch_party);
-    watch_claims_init(&ws->claims, service->opts.permit, &ws->party, on_watch_claim);
     exchange_handle(x, &watch_stream_events, ws);
     watch_stream_tell_room(ws);
     return BELFRY_OK;
 }
+
 /* ---- a request for a stream ---- */
 
 static void watch_refuse(struct watch_service *service, struct exchange *x, enum watch_close why, int code,
@@ -1025,14 +1070,6 @@ void watch_begin(struct watch_service *service, struct exchange *x, const struct
 }
 
 /* ---- turns ---- */
-
-/* A stream with more than a quantum waits again, behind the other streams of its connection. */
-static void watch_serve_hungry(struct watch_service *service)
-{
-    struct lane *lane;
-    while (service->requests_left > 0 && (lane = watch_next_lane(service)) != NULL)
-        watch_stream_serve(belfry_container(lanes_take(&service->hungry, lane), struct watch_stream, hungry));
-}
 
 static void watch_end_due(struct watch_service *service, uint64_t now_ms)
 {
@@ -1103,29 +1140,26 @@ static void watch_stream_apply_change(struct watch_service *service, struct watc
     watch_stream_apply_regime(ws);
 }
 
-static void watch_go_round(struct watch_service *service, uint64_t now_ms)
-{
-    struct watch_stream *ws;
-    for (size_t n = 0; n < ROUND_STEP && (ws = stream_of(roster_next_in_round(&service->roster))) != NULL; n++)
-        watch_stream_apply_change(service, ws, now_ms);
-}
-
-static void watch_claim_free(struct watch_service *service, uint64_t now_ms)
-{
-    size_t left = CLAIM_STEP;
-    while (left > 0 && now_ms >= service->claim_ms && !belfry_list_empty(&service->unclaimed))
-        watch_stream_claim_free(belfry_container(service->unclaimed.next, struct watch_stream, unclaimed), &left);
-}
-
 void watch_after_turn(struct watch_service *service, uint64_t now_ms)
 {
     BELFRY_OWNER_CHECK(service);
     service->requests_left = WATCH_TURN_REQUESTS;
     for (struct watch_stream *ws; (ws = stream_of(roster_pop_written(&service->roster))) != NULL;)
         watch_stream_written(ws);
-    watch_serve_hungry(service);
-    watch_go_round(service, now_ms);
-    watch_claim_free(service, now_ms);
+
+    /* requests; a stream with more than a quantum waits again, behind the other streams of its connection */
+    for (struct lane *lane; service->requests_left > 0 && (lane = watch_next_lane(service)) != NULL;)
+        watch_stream_serve(belfry_container(lanes_take(&service->hungry, lane), struct watch_stream, hungry));
+
+    /* what has changed for all streams, in steps */
+    struct watch_stream *next;
+    for (size_t n = 0; n < ROUND_STEP && (next = stream_of(roster_next_in_round(&service->roster))) != NULL; n++)
+        watch_stream_apply_change(service, next, now_ms);
+
+    /* watches that ran before auth was turned on */
+    size_t left = CLAIM_STEP;
+    while (left > 0 && now_ms >= service->claim_ms && !belfry_list_empty(&service->unclaimed))
+        watch_stream_claim_free(belfry_container(service->unclaimed.next, struct watch_stream, unclaimed), &left);
     watch_end_due(service, now_ms);
     watch_look_inside(service, now_ms);
 }

@@ -982,7 +982,8 @@ static void requests_wait_in_order_while_rights_are_asked_about(void **state)
     assert_int_equal(stats_of(&bed).asking, 0);
     assert_int_equal(stats_of(&bed).refused, 1);
     assert_int_equal(stats_of(&bed).held_bytes, 0);
-    assert_true(bed.permit.questions[0].canceled); /* its watch was cancelled */
+    assert_true(bed.permit.questions[0].canceled);  /* its watch was cancelled */
+    assert_false(bed.permit.questions[1].canceled); /* it was answered */
     bed_close(&bed);
 }
 
@@ -1253,9 +1254,11 @@ static void watches_that_run_are_asked_about_when_auth_is_turned_on(void **state
     assert_string_equal(bed.permit.questions[1].key, "a");
     assert_silent(peer); /* nothing before all are answered */
     answer(&bed.permit.questions[0], PERMIT_HELD, "");
+    answer(&bed.permit.questions[0], PERMIT_HELD, ""); /* it counts once */
     answer(&bed.permit.questions[1], PERMIT_REFUSED, PERMIT_DENIED);
     run(&bed);
     assert_silent(peer);
+    assert_false(bed.permit.questions[1].canceled); /* it was answered */
     answer(&bed.permit.questions[2], PERMIT_HELD, "");
     run(&bed);
     assert_true(next(peer, reason).canceled);
