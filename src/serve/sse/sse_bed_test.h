@@ -15,7 +15,6 @@
 #include "base/clock.h"
 #include "serve/sse/sse.h"
 #include "serve/sse/sse_forms.h"
-#include "serve/sse/sse_state.h"
 #include "serve/sse/sse_store_test.h"
 #include "support/fakeexchange.h"
 #include "support/fakeshares.h"

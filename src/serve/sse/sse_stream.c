@@ -13,8 +13,9 @@
 #include "base/rng.h"
 #include "core/watcher.h"
 #include "serve/sse/sse_forms.h"
-#include "serve/sse/sse_state.h"
+#include "serve/sse/sse_text.h"
 #include "server/roster.h"
+#include "wire/scan.h"
 
 #define ROUND_STEP        512  /* streams that a round visits per turn */
 #define TURN_DUE          256  /* streams whose time has come, per turn */
@@ -44,6 +45,18 @@ struct sse_streams {
     uint64_t drain_end_ms;
     struct sse_stats stats;
     BELFRY_OWNER;
+};
+
+/* The state of a stream's ranges, read from the store step by step. All steps show one revision: the first determines
+ * it, the others read the store as it was then. Each is a short snapshot of its own, so a client that stops reading
+ * keeps no page of the store. */
+struct sse_state {
+    size_t at;              /* the range that is being read; ranges.n: all were */
+    struct belfry_buf next; /* where in it; empty: at its beginning */
+    int64_t rev;            /* 0: no step was made */
+    uint64_t past;          /* of rev */
+    uint64_t cluster_id;    /* likewise */
+    uint64_t n;             /* keys so far */
 };
 
 /* Drawn in sse_stream.h. */
@@ -146,7 +159,7 @@ static void sse_stream_count_bytes(struct sse_stream *stream, size_t own)
 static void sse_stream_drop_source(struct sse_stream *stream)
 {
     if (stream->snapshot != NULL)
-        sse_state_fini(stream->snapshot);
+        belfry_buf_fini(&stream->snapshot->next);
     free(stream->snapshot);
     stream->snapshot = NULL;
     belfry_list_remove(&stream->states);
@@ -476,8 +489,6 @@ static void sse_stream_begin_state(struct sse_stream *stream, const char *reason
     belfry_buf_init(&text);
     stream->snapshot = calloc(1, sizeof(*stream->snapshot));
     enum belfry_err err = stream->snapshot == NULL ? BELFRY_ERR_NOMEM : sse_text_reset(&nothing, reason, &text);
-    if (stream->snapshot != NULL)
-        sse_state_init(stream->snapshot, &stream->ranges, stream->value);
     sse_stream_count_bytes(stream, stream->bytes);
     if (!sse_stream_say(stream, &text, err))
         return;
@@ -495,6 +506,99 @@ static void sse_stream_reset(struct sse_stream *stream, const char *reason)
         sse_stream_begin_state(stream, reason);
     else
         sse_stream_go_on_from_now(stream, reason);
+}
+
+/* A step under way. */
+struct sse_step {
+    const struct sse_stream *stream;
+    struct belfry_buf changes;
+    struct belfry_buf next; /* where the next step goes on: behind the last key */
+    uint64_t n;
+    enum belfry_err err;
+};
+
+/* False: that is enough, or step->err. A key that an earlier range has, too, was given with that. */
+static bool on_state_row(struct belfry_bytes key, struct belfry_bytes kv, void *user)
+{
+    struct sse_step *step = user;
+    const struct sse_stream *stream = step->stream;
+    belfry_buf_clear(&step->next);
+    step->err = belfry_buf_append(&step->next, key.data, key.len);
+    if (step->err == BELFRY_OK)
+        step->err = belfry_buf_append(&step->next, "", 1);
+    if (step->err != BELFRY_OK)
+        return false;
+    if (!sse_ranges_have(&stream->ranges, stream->snapshot->at, key)) {
+        struct belfry_wire_kv fields;
+        if (belfry_scan_kv(kv, &fields) != BELFRY_OK) {
+            step->err = BELFRY_ERR_IO;
+            return false;
+        }
+        struct sse_change change = {.key = fields.key, .value = fields.value};
+        if (belfry_buf_len(&step->changes) > 0)
+            step->err = belfry_buf_append(&step->changes, ",", 1);
+        if (step->err == BELFRY_OK)
+            step->err = sse_text_change(&change, stream->value, &step->changes);
+        step->n++;
+    }
+    return step->err == BELFRY_OK && belfry_buf_len(&step->changes) < SSE_STATE_BYTES;
+}
+
+/* Reads a part of the state, and appends its message, if it has one. Errors: BELFRY_ERR_COMPACTED (the revision has
+ * left the window), BELFRY_ERR_CANCELED (the past was rewritten since the first step): begin anew. BELFRY_ERR_AGAIN (the
+ * store is empty yet), BELFRY_ERR_IO, BELFRY_ERR_NOMEM. */
+static enum belfry_err sse_stream_read_state(struct sse_stream *stream, struct belfry_buf *out)
+{
+    struct sse_state *state = stream->snapshot;
+    struct store *store = stream->streams->opts.store;
+    struct sse_step step = {.stream = stream};
+    struct store_read read = {
+        .rev = state->rev, .max_rows = SSE_STATE_ROWS, .max_bytes = SSE_STATE_BYTES, .max_walk = SSE_STATE_WALK};
+    struct store_page page;
+    struct belfry_buf end;
+    belfry_buf_init(&step.changes);
+    belfry_buf_init(&step.next);
+    belfry_buf_init(&end);
+
+    /* the rows of one range, from where the last step ended */
+    enum belfry_err err = sse_range_interval(&stream->ranges.list[state->at], &read.key, &end);
+    read.end = belfry_buf_bytes(&end);
+    if (belfry_buf_len(&state->next) > 0)
+        read.key = belfry_buf_bytes(&state->next);
+    if (err == BELFRY_OK)
+        err = store->api->range(store, &read, on_state_row, &step, &page);
+    if (err == BELFRY_ERR_AGAIN && state->rev != 0)
+        err = BELFRY_ERR_CANCELED; /* it was there before */
+    if (err == BELFRY_OK)
+        err = step.err;
+
+    /* the store must be as the first step found it */
+    if (err == BELFRY_OK && page.at == 0)
+        err = BELFRY_ERR_AGAIN;
+    if (err == BELFRY_OK && state->rev != 0 && page.meta.past != state->past)
+        err = BELFRY_ERR_CANCELED;
+    if (err == BELFRY_OK && belfry_buf_len(&step.changes) > 0)
+        err = sse_text_state(belfry_buf_bytes(&step.changes), out);
+
+    /* the next step goes on behind the last key, or with the next range */
+    if (err == BELFRY_OK) {
+        state->rev = page.at;
+        state->past = page.meta.past;
+        state->cluster_id = page.meta.cluster_id;
+        state->n += step.n;
+        if (!page.more) {
+            state->at++;
+            belfry_buf_clear(&state->next);
+        } else if (belfry_buf_len(&step.next) > 0) {
+            struct belfry_buf before = state->next;
+            state->next = step.next;
+            step.next = before;
+        }
+    }
+    belfry_buf_fini(&end);
+    belfry_buf_fini(&step.changes);
+    belfry_buf_fini(&step.next);
+    return err;
 }
 
 /* The whole state was written. The core must be in the same past: in a later one revisions may be lower, and would be
@@ -527,12 +631,12 @@ static void sse_stream_step_state(struct sse_stream *stream)
     if (!sse_stream_may_deliver(stream)) /* since it was found that there is room; on_party() or on_verdict() goes on */
         return;
     belfry_buf_init(&text);
-    enum belfry_err err = sse_state_step(stream->snapshot, stream->streams->opts.store, &text);
+    enum belfry_err err = sse_stream_read_state(stream, &text);
     if (err == BELFRY_ERR_COMPACTED || err == BELFRY_ERR_CANCELED) {
         belfry_buf_fini(&text);
         sse_stream_reset(stream, err == BELFRY_ERR_CANCELED ? "rewritten" : "compacted");
     } else if (sse_stream_say(stream, &text, err)) {
-        if (sse_state_is_done(stream->snapshot))
+        if (stream->snapshot->at == stream->ranges.n)
             sse_stream_end_state(stream);
         else
             sse_stream_tell_room(stream);

@@ -42,9 +42,12 @@
 
 #define SSE_BEAT_MS      12000
 #define SSE_PROGRESS_MS  60000
-#define SSE_INSIDE_MS    60000 /* inside one message for so long while memory is over the limit: cut off */
-#define SSE_STATE_TURN   1     /* ms that the states of all streams may take in one turn */
-#define SSE_RETRY_MS     1000  /* at least; as much is added at random, and 5 ms for each stream */
+#define SSE_INSIDE_MS    60000       /* inside one message for so long while memory is over the limit: cut off */
+#define SSE_STATE_TURN   1           /* ms that the states of all streams may take in one turn */
+#define SSE_STATE_BYTES  (16 * 1024) /* of one step of a state, and one row more */
+#define SSE_STATE_ROWS   256
+#define SSE_STATE_WALK   2048 /* rows of history that one step looks at */
+#define SSE_RETRY_MS     1000 /* at least; as much is added at random, and 5 ms for each stream */
 #define SSE_RETRY_MAX_MS 60000
 
 struct sse_streams; /* those of one worker */

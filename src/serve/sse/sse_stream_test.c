@@ -534,14 +534,156 @@ static void state_is_read_as_fast_as_its_client_reads(void **state)
 static void state_that_cannot_be_read_ends_the_stream(void **state)
 {
     (void)state;
+    for (int is_empty = 0; is_empty < 2; is_empty++) {
+        BED(bed);
+        bed.store.err = is_empty ? BELFRY_OK : BELFRY_ERR_IO;
+        bed.store.rev = is_empty ? 0 : bed.store.rev;
+        struct fakeexchange *peer = bed_get(&bed, COMING "&snapshot=1");
+        bed_run(&bed);
+        assert_says(peer, RETRY RESET("snapshot"));
+        assert_ended(peer);
+        assert_int_equal(bed_stats(&bed).streams, 0);
+        bed_close(&bed);
+    }
+}
+
+/* Every row is of revision 9. */
+static void ranges_of_a_state_are_read_one_after_the_other_and_show_a_key_once(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {"/a/1", "/a/11", "/b/1", "/c/1", "/c/2", "/e", "/e/1", "/f"};
+    static const struct {
+        const char *query, *says;
+    } rows[] = {{"prefix=/c/&key=/a/1&from=/e&to=/f&snapshot=1",
+                 STATE(PUT("/c/1", "v") "," PUT("/c/2", "v")) STATE(PUT("/a/1", "v"))
+                     STATE(PUT("/e", "v") "," PUT("/e/1", "v")) SYNCED("10", "5")},
+                {"prefix=/a/11&prefix=/a/&from=/a&to=/c&key=/a/11&snapshot=1",
+                 STATE(PUT("/a/11", "v")) STATE(PUT("/a/1", "v")) STATE(PUT("/b/1", "v")) SYNCED("10", "3")},
+                {"prefix=/c/&prefix=&snapshot=1",
+                 STATE(PUT("/c/1", "v") "," PUT("/c/2", "v")) STATE(PUT("/a/1", "v") "," PUT("/a/11", "v") "," PUT(
+                     "/b/1", "v") "," PUT("/e", "v") "," PUT("/e/1", "v") "," PUT("/f", "v")) SYNCED("10", "8")},
+                {"prefix=/d/&prefix=/g/&snapshot=1", SYNCED("10", "0")}};
     BED(bed);
-    bed.store.err = BELFRY_ERR_IO;
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        fakestore_put(&bed.store, 9, keys[i], "v");
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct fakeexchange *peer = bed_get(&bed, rows[i].query);
+        bed_run(&bed);
+        assert_says(peer, RETRY RESET("snapshot"));
+        assert_says(peer, rows[i].says);
+        assert_silent(peer);
+    }
+    bed_close(&bed);
+}
+
+static size_t longest_line(struct belfry_bytes body)
+{
+    size_t longest = 0;
+    for (size_t at = 0, begin = 0; at < body.len; at++) {
+        if (body.data[at] != '\n')
+            continue;
+        longest = at - begin > longest ? at - begin : longest;
+        begin = at + 1;
+    }
+    return longest;
+}
+
+static const char *const long_value = "a value that is so long that bytes and not rows end a step: aaaaaaaaaaaaaaaaaa";
+
+/* Revision 11 has so many keys /a/000000, ...; its state is larger than the room if the values are long. */
+static void fill(struct bed *bed, uint32_t n, const char *value)
+{
+    static const char *values[EVENTS_MAX];
+    for (size_t i = 0; i < n; i++)
+        values[i] = value;
+    assert_int_equal(bed_commit(bed, many_keys("/a/"), values, n), BELFRY_OK);
+    bed_run(bed);
+}
+
+/* The client reads all that there is. */
+static void read_on(struct bed *bed, struct fakeexchange *peer)
+{
+    for (int i = 0; i < 40; i++) {
+        fakeexchange_make_room(peer, EXCHANGE_ROOM);
+        bed_run(bed);
+    }
+}
+
+static void parts_of_a_state_are_small_and_miss_nothing(void **state)
+{
+    (void)state;
+    for (int is_long = 0; is_long < 2; is_long++) {
+        BED(bed);
+        fill(&bed, 1500, is_long ? long_value : "v");
+        struct fakeexchange *peer = bed_get(&bed, "prefix=/a/&prefix=/a/0001&snapshot=1");
+        read_on(&bed, peer);
+        assert_int_equal(count(bed_body(peer), "\"op\":\"put\""), 1500);
+        assert_int_equal(count(bed_body(peer), SYNCED("11", "1500")), 1);
+        assert_true(longest_line(bed_body(peer)) < 2 * SSE_STATE_BYTES);
+        assert_true(bed.store.reads > 1500 / SSE_STATE_ROWS);
+        bed_close(&bed);
+    }
+}
+
+static void all_parts_of_a_state_are_of_the_first_ones_revision(void **state)
+{
+    (void)state;
+    BED(bed);
+    fill(&bed, 4000, long_value);
+    bed_put(&bed, "/b", "before");
+    bed_run(&bed);
+    struct fakeexchange *peer = bed_get(&bed, "prefix=/a/&key=/b&snapshot=1");
+    bed_run(&bed);
+    assert_true(count(bed_body(peer), "\"op\":\"put\"") < 3000); /* there is no room for more */
+    bed_put(&bed, "/b", "after");
+    bed_put(&bed, "/a/003999", NULL);
+    bed_put(&bed, "/a/003999x", "new");
+    read_on(&bed, peer);
+    struct belfry_bytes body = bed_body(peer);
+    const char *synced = memmem(body.data, body.len, SYNCED("12", "4001"), strlen(SYNCED("12", "4001")));
+    assert_non_null(synced);
+    struct belfry_bytes shown = belfry_bytes_of(body.data, (size_t)(synced - body.data));
+    assert_int_equal(count(shown, "\"op\":\"put\""), 4001);
+    assert_int_equal(count(shown, "before"), 1);
+    assert_int_equal(count(shown, "after"), 0);
+    assert_int_equal(count(shown, "new"), 0);
+    belfry_buf_take(&peer->body, shown.len);
+    assert_says(peer, SYNCED("12", "4001") CHANGES("13", PUT("/b", "after")) CHANGES("14", DELETE("/a/003999"))
+                          CHANGES("15", PUT("/a/003999x", "new")));
+    bed_close(&bed);
+}
+
+static void read_of_a_state_that_finds_no_row_in_time_goes_on(void **state)
+{
+    (void)state;
+    BED(bed);
+    fill(&bed, 4000, long_value);
     struct fakeexchange *peer = bed_get(&bed, COMING "&snapshot=1");
     bed_run(&bed);
-    assert_says(peer, RETRY RESET("snapshot"));
-    assert_ended(peer);
-    assert_int_equal(bed_stats(&bed).streams, 0);
+    bed.store.idle = 3;
+    read_on(&bed, peer);
+    assert_int_equal(bed.store.idle, 0);
+    assert_int_equal(count(bed_body(peer), "\"op\":\"put\""), 4000);
+    assert_int_equal(count(bed_body(peer), SYNCED("11", "4000")), 1);
     bed_close(&bed);
+}
+
+static void past_that_is_rewritten_during_a_state_begins_it_anew(void **state)
+{
+    (void)state;
+    for (int is_lower = 0; is_lower < 2; is_lower++) {
+        BED(bed);
+        fill(&bed, 4000, long_value);
+        struct fakeexchange *peer = bed_get(&bed, COMING "&snapshot=1");
+        bed_run(&bed);
+        bed.store.past++;
+        bed.store.rev = is_lower ? 10 : 20; /* a revision that it has not, and one that it has */
+        fakeexchange_make_room(peer, EXCHANGE_ROOM);
+        bed_turn(&bed);
+        assert_int_equal(count(bed_body(peer), RESET("rewritten")), 1);
+        assert_int_equal(count(bed_body(peer), "synced"), 0);
+        bed_close(&bed);
+    }
 }
 
 /* ---- rights ---- */
@@ -1060,6 +1202,11 @@ int main(void)
         cmocka_unit_test(state_whose_revision_is_gone_begins_anew),
         cmocka_unit_test(state_is_read_as_fast_as_its_client_reads),
         cmocka_unit_test(state_that_cannot_be_read_ends_the_stream),
+        cmocka_unit_test(ranges_of_a_state_are_read_one_after_the_other_and_show_a_key_once),
+        cmocka_unit_test(parts_of_a_state_are_small_and_miss_nothing),
+        cmocka_unit_test(all_parts_of_a_state_are_of_the_first_ones_revision),
+        cmocka_unit_test(read_of_a_state_that_finds_no_row_in_time_goes_on),
+        cmocka_unit_test(past_that_is_rewritten_during_a_state_begins_it_anew),
         cmocka_unit_test(nothing_is_said_before_all_rights_are_held),
         cmocka_unit_test(question_that_could_not_be_asked_is_waited_for),
         cmocka_unit_test(refusals_before_the_head_are_statuses),
