@@ -82,131 +82,103 @@ void kfront_remove(struct kfront *kfront, const struct kube_service *service)
     }
 }
 
-/* ---- refusals ---- */
+/* ---- requests ---- */
 
-static void refuse(struct exchange *x, uint64_t *count, enum kube_reason reason, const char *why)
+static void kfront_refuse(struct exchange *x, uint64_t *count, enum kube_reason reason, const char *why)
 {
     (*count)++;
     kube_answer_failure(x, reason, why);
 }
 
-/* True: it has been here before, or comes from too far. */
-static bool refuse_by_via(struct kfront *kfront, struct exchange *x, const struct exchange_head *head)
-{
-    struct via via;
-    char why[VIA_WHY_BYTES];
-    switch (via_judge(head, kfront->opts.name, &via, why)) {
-    case VIA_FINE:
-        return false;
-    case VIA_CIRCLE:
-    case VIA_TOO_MANY:
-        refuse(x, &kfront->stats.refused_circles, KUBE_INTERNAL_ERROR, why);
-        break;
-    case VIA_UNREADABLE:
-        refuse(x, &kfront->stats.refused, KUBE_BAD_REQUEST, why);
-        break;
-    }
-    return true;
-}
-
-/* True: nobody upstream would know for whom it asks, or its peer may not say so. */
-static bool refuse_user(struct kfront *kfront, struct exchange *x, const struct exchange_head *head)
-{
-    const char *why = identity_refuses(x, head);
-    if (why != NULL) {
-        refuse(x, &kfront->stats.refused, KUBE_UNAUTHORIZED, why);
-        return true;
-    }
-    if (exchange_conn(x)->user == NULL || exchange_field(head, "authorization").data != NULL)
-        return false;
-    refuse(x, &kfront->stats.refused_certificates, KUBE_UNAUTHORIZED, NO_CERTIFICATE);
-    return true;
-}
-
-static bool reads(const struct exchange_head *head)
+static bool is_read(const struct exchange_head *head)
 {
     return belfry_bytes_equal(head->method, belfry_bytes_str("GET")) ||
            belfry_bytes_equal(head->method, belfry_bytes_str("HEAD"));
 }
 
-/* True: its listener does not serve it. A connection whose listener has no policy serves everything. */
-static bool refuse_by_listener(struct kfront *kfront, struct exchange *x, const struct exchange_head *head)
+void kfront_begin(struct exchange *x, const struct exchange_head *head, void *user)
 {
-    const struct listen_policy *policy = exchange_conn(x)->policy;
-    if (policy == NULL)
-        return false;
-    if ((policy->dialects & DIALECT_KUBE) == 0) {
-        refuse(x, &kfront->stats.refused, KUBE_NOT_FOUND, "belfry: this listener does not serve Kubernetes' API");
-        return true;
+    struct kfront *kfront = user;
+    struct kfront_stats *stats = &kfront->stats;
+    BELFRY_OWNER_CHECK(kfront);
+
+    /* web pages of other origins, gRPC, and names that are none of ours */
+    if (cors_refuse(&kfront->opts.cors, x, head)) {
+        stats->refused_pages++;
+        return;
     }
-    if (reads(head) || listen_policy_writes(policy))
-        return false;
-    refuse(x, &kfront->stats.refused, KUBE_FORBIDDEN, READ_ONLY);
-    return true;
-}
+    if (grpc_is(head)) {
+        stats->refused++;
+        grpc_fail(x, GRPC_HEADERS_NOT_SENT, 12, "belfry: this tier serves Kubernetes' API, and no gRPC");
+        return;
+    }
+    if (hosts_refuse(kfront->opts.hosts, x, head))
+        return;
 
-/* True: whoever asks is to go elsewhere. */
-static bool refuse_probe(struct kfront *kfront, struct exchange *x, const struct exchange_head *head)
-{
+    /* what its listener does not serve; one without a policy serves everything */
+    const struct listen_policy *policy = exchange_conn(x)->policy;
+    if (policy != NULL && (policy->dialects & DIALECT_KUBE) == 0) {
+        kfront_refuse(x, &stats->refused, KUBE_NOT_FOUND, "belfry: this listener does not serve Kubernetes' API");
+        return;
+    }
+    if (policy != NULL && !is_read(head) && !listen_policy_writes(policy)) {
+        kfront_refuse(x, &stats->refused, KUBE_FORBIDDEN, READ_ONLY);
+        return;
+    }
+
+    /* during a drain whoever probes is to go elsewhere */
     struct belfry_bytes query, path = exchange_path(head, &query);
-    if (!kfront->drains || !belfry_bytes_equal(path, belfry_bytes_str("/readyz")))
-        return false;
-    refuse(x, &kfront->stats.refused, KUBE_SERVICE_UNAVAILABLE, "belfry: draining");
-    return true;
-}
+    if (kfront->drains && belfry_bytes_equal(path, belfry_bytes_str("/readyz"))) {
+        kfront_refuse(x, &stats->refused, KUBE_SERVICE_UNAVAILABLE, "belfry: draining");
+        return;
+    }
 
-static bool refuse_page(struct kfront *kfront, struct exchange *x, const struct exchange_head *head)
-{
-    if (!cors_refuse(&kfront->opts.cors, x, head))
-        return false;
-    kfront->stats.refused_pages++;
-    return true;
-}
+    /* it has been here before, or comes from too far */
+    struct via via;
+    char circle[VIA_WHY_BYTES];
+    switch (via_judge(head, kfront->opts.name, &via, circle)) {
+    case VIA_FINE:
+        break;
+    case VIA_CIRCLE:
+    case VIA_TOO_MANY:
+        kfront_refuse(x, &stats->refused_circles, KUBE_INTERNAL_ERROR, circle);
+        return;
+    case VIA_UNREADABLE:
+        kfront_refuse(x, &stats->refused, KUBE_BAD_REQUEST, circle);
+        return;
+    }
 
-static bool refuse_grpc(struct kfront *kfront, struct exchange *x, const struct exchange_head *head)
-{
-    if (!grpc_is(head))
-        return false;
-    kfront->stats.refused++;
-    grpc_fail(x, GRPC_HEADERS_NOT_SENT, 12, "belfry: this tier serves Kubernetes' API, and no gRPC");
-    return true;
-}
+    /* its peer may not say for whom it asks, or nobody upstream would know */
+    const char *why = identity_refuses(x, head);
+    if (why != NULL) {
+        kfront_refuse(x, &stats->refused, KUBE_UNAUTHORIZED, why);
+        return;
+    }
+    if (exchange_conn(x)->user != NULL && exchange_field(head, "authorization").data == NULL) {
+        kfront_refuse(x, &stats->refused_certificates, KUBE_UNAUTHORIZED, NO_CERTIFICATE);
+        return;
+    }
 
-/* ---- requests ---- */
-
-static void kfront_dispatch(struct kfront *kfront, struct exchange *x, const struct exchange_head *head)
-{
     struct kfront_judgement judged;
     kfront_judge(head, kfront->followed, kfront->n_followed, &judged);
     switch (judged.way) {
     case KFRONT_ANSWER:
-        kfront->stats.answered++;
+        stats->answered++;
         kube_begin(judged.followed->service, x, head, kfront->opts.now(kfront->opts.user));
         break;
     case KFRONT_PASS:
         krelay_begin(kfront->krelay, x, head, &judged);
         break;
     case KFRONT_UPGRADES:
-        refuse(x, &kfront->stats.refused_upgrades, KUBE_BAD_REQUEST, NO_UPGRADE);
+        kfront_refuse(x, &stats->refused_upgrades, KUBE_BAD_REQUEST, NO_UPGRADE);
         break;
     case KFRONT_IMPERSONATES:
-        refuse(x, &kfront->stats.refused_impersonations, KUBE_FORBIDDEN, NO_IMPERSONATION);
+        kfront_refuse(x, &stats->refused_impersonations, KUBE_FORBIDDEN, NO_IMPERSONATION);
         break;
     case KFRONT_NO_MEMORY:
-        refuse(x, &kfront->stats.refused, KUBE_TOO_MANY_REQUESTS, "belfry: out of memory, please try again later");
+        kfront_refuse(x, &stats->refused, KUBE_TOO_MANY_REQUESTS, "belfry: out of memory, please try again later");
         break;
     }
-}
-
-void kfront_begin(struct exchange *x, const struct exchange_head *head, void *user)
-{
-    struct kfront *kfront = user;
-    BELFRY_OWNER_CHECK(kfront);
-    if (refuse_page(kfront, x, head) || refuse_grpc(kfront, x, head) || hosts_refuse(kfront->opts.hosts, x, head) ||
-        refuse_by_listener(kfront, x, head) || refuse_probe(kfront, x, head) || refuse_by_via(kfront, x, head) ||
-        refuse_user(kfront, x, head))
-        return;
-    kfront_dispatch(kfront, x, head);
 }
 
 /* ---- the whole ---- */

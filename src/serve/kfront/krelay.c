@@ -269,42 +269,26 @@ static void on_up_field(struct uplink_call *up, struct belfry_bytes name, struct
         call->failed = fields_add(&call->block, name, value);
 }
 
-/* The request is not needed any more: its answer has begun. */
-static void krelay_call_forget_request(struct krelay_call *call)
-{
-    fields_fini(&call->asked);
-    belfry_buf_fini(&call->target);
-    if (call->may_repeat)
-        belfry_buf_fini(&call->body);
-    call->head_ms = BELFRY_NEVER;
-    krelay_call_end_turn(call);
-}
-
-/* The fields of a copy, its length, and those of upstream's 304 that the copy has no word on. */
-static enum belfry_err collect_copy(struct krelay_call *call, struct fields *out)
-{
-    char length[24];
-    size_t n;
-    const struct belfry_http_field *list = krelay_doc_fields(call->copy, &n);
-    snprintf(length, sizeof(length), "%zu", krelay_doc_body(call->copy).len);
-    enum belfry_err err = fields_add(out, belfry_bytes_str("content-length"), belfry_bytes_str(length));
-    for (size_t i = 0; i < n && err == BELFRY_OK; i++)
-        err = fields_add(out, list[i].name, list[i].value);
-    list = fields_list(&call->block);
-    for (size_t i = 1; i < call->block.n && err == BELFRY_OK; i++) {
-        struct belfry_bytes name = list[i].name;
-        if (!krelay_doc_describes(name) && !belfry_bytes_equal(name, belfry_bytes_str("content-length")))
-            err = fields_add(out, list[i].name, list[i].value);
-    }
-    return err;
-}
-
 /* Upstream has said that the copy is still the document, and that this client may have it. */
 static void krelay_call_send_copy(struct krelay_call *call)
 {
     struct fields fields;
     fields_init(&fields);
-    enum belfry_err err = collect_copy(call, &fields);
+
+    /* the copy's fields, its length, and those of upstream's 304 that the copy has no word on */
+    char length[24];
+    size_t n;
+    const struct belfry_http_field *list = krelay_doc_fields(call->copy, &n);
+    snprintf(length, sizeof(length), "%zu", krelay_doc_body(call->copy).len);
+    enum belfry_err err = fields_add(&fields, belfry_bytes_str("content-length"), belfry_bytes_str(length));
+    for (size_t i = 0; i < n && err == BELFRY_OK; i++)
+        err = fields_add(&fields, list[i].name, list[i].value);
+    list = fields_list(&call->block);
+    for (size_t i = 1; i < call->block.n && err == BELFRY_OK; i++) {
+        struct belfry_bytes name = list[i].name;
+        if (!krelay_doc_describes(name) && !belfry_bytes_equal(name, belfry_bytes_str("content-length")))
+            err = fields_add(&fields, name, list[i].value);
+    }
     if (err == BELFRY_OK) {
         call->krelay->stats.copies_sent++;
         exchange_respond(call->x, 200, fields_list(&fields), fields.n);
@@ -321,16 +305,40 @@ static void krelay_call_send_copy(struct krelay_call *call)
     krelay_call_upstream_ended(call);
 }
 
-/* Passes on the head of the answer. `last`: it has no body. */
-static void krelay_call_pass_head(struct krelay_call *call, bool last)
+static void on_up_block(struct uplink_call *up, bool last, void *user)
 {
+    struct krelay_call *call = user;
+    if (call->failed != BELFRY_OK) {
+        krelay_call_fail(call, KUBE_TOO_MANY_REQUESTS, NO_MEMORY);
+        return;
+    }
+
+    /* the trailers */
+    if (call->state != WAITING) {
+        if (last) {
+            uplink_close(up);
+            krelay_call_upstream_ended(call);
+        }
+        return;
+    }
+
+    /* the head; a status below 200 announces another head */
     int status = fields_status(&call->block);
     const struct belfry_http_field *list = fields_list(&call->block);
-    if (status < 200) { /* it announces another head */
+    if (status < 200) {
         fields_clear(&call->block);
         return;
     }
-    krelay_call_forget_request(call);
+
+    /* the request is not needed any more */
+    fields_fini(&call->asked);
+    belfry_buf_fini(&call->target);
+    if (call->may_repeat)
+        belfry_buf_fini(&call->body);
+    call->head_ms = BELFRY_NEVER;
+    krelay_call_end_turn(call);
+
+    /* the client gets the copy, or the answer, which may become one */
     if (status == 304 && call->copy != NULL && !call->client_has_copy) {
         krelay_call_send_copy(call);
         return;
@@ -343,20 +351,7 @@ static void krelay_call_pass_head(struct krelay_call *call, bool last)
     krelay_call_move_to(call, PASSING);
     fields_clear(&call->block);
     krelay_call_count(call);
-    if (!last)
-        return;
-    uplink_close(call->up);
-    krelay_call_upstream_ended(call);
-}
-
-static void on_up_block(struct uplink_call *up, bool last, void *user)
-{
-    struct krelay_call *call = user;
-    if (call->failed != BELFRY_OK) {
-        krelay_call_fail(call, KUBE_TOO_MANY_REQUESTS, NO_MEMORY);
-    } else if (call->state == WAITING) {
-        krelay_call_pass_head(call, last);
-    } else if (last) {
+    if (last) {
         uplink_close(up);
         krelay_call_upstream_ended(call);
     }
@@ -431,21 +426,6 @@ static void on_up_closed(struct uplink_call *up, const struct uplink_end *end, v
 
 /* ---- up: the request ---- */
 
-/* Bytes of the body that were sent. */
-static void krelay_call_took(struct krelay_call *call, size_t n)
-{
-    call->krelay->stats.bytes_up += n;
-    if (call->may_repeat) {
-        call->body_at += n;
-        return;
-    }
-    belfry_buf_take(&call->body, n);
-    if (belfry_buf_len(&call->body) == 0)
-        belfry_buf_fini(&call->body);
-    krelay_call_count(call);
-    exchange_taken(call->x, n);
-}
-
 static size_t on_up_read(struct uplink_call *up, uint8_t *to, size_t cap, bool *out_end, void *user)
 {
     struct krelay_call *call = user;
@@ -456,7 +436,18 @@ static size_t on_up_read(struct uplink_call *up, uint8_t *to, size_t cap, bool *
     if (n > 0)
         memcpy(to, all.data + call->body_at, n);
     *out_end = call->ended && n == left;
-    krelay_call_took(call, n);
+    call->krelay->stats.bytes_up += n;
+
+    /* it stays here while the request may be sent again */
+    if (call->may_repeat) {
+        call->body_at += n;
+        return n;
+    }
+    belfry_buf_take(&call->body, n);
+    if (belfry_buf_len(&call->body) == 0)
+        belfry_buf_fini(&call->body);
+    krelay_call_count(call);
+    exchange_taken(call->x, n);
     return n;
 }
 
@@ -467,18 +458,13 @@ static const struct uplink_events up_events = {.field = on_up_field,
                                                .read = on_up_read,
                                                .closed = on_up_closed};
 
-static bool krelay_call_is_bodiless(const struct krelay_call *call)
-{
-    return call->ended && belfry_buf_len(&call->body) == 0;
-}
-
 static enum belfry_err krelay_call_open(struct krelay_call *call)
 {
     struct belfry_bytes target = belfry_buf_bytes(&call->target);
     size_t method_len = call->method_len;
     struct uplink_request request = {.method = belfry_bytes_of(target.data, method_len),
                                      .path = belfry_bytes_of(target.data + method_len, target.len - method_len),
-                                     .is_bodiless = krelay_call_is_bodiless(call),
+                                     .is_bodiless = call->ended && belfry_buf_len(&call->body) == 0,
                                      .fields = fields_list(&call->asked),
                                      .n_fields = call->asked.n,
                                      .caller = UPLINK_CALLER_CLIENT};
@@ -579,15 +565,6 @@ static void krelay_call_pass_on(struct krelay_call *call)
     }
 }
 
-/* A request with a body is answered without a copy, and its answer is not copied: the body may change the answer. */
-static void krelay_call_forget_copy(struct krelay_call *call)
-{
-    krelay_doc_unref(call->copy);
-    call->copy = NULL;
-    call->client_has_copy = false;
-    belfry_buf_fini(&call->key);
-}
-
 /* `n` more bytes of the request were received, or its head. */
 static void krelay_call_set_pace(struct krelay_call *call, size_t n)
 {
@@ -609,8 +586,14 @@ static void on_down_body(struct exchange *x, struct belfry_bytes bytes, void *us
     }
     if (!krelay_call_keep(call, &call->body, bytes))
         return;
-    if (call->state == HEADED)
-        krelay_call_forget_copy(call);
+
+    /* a request with a body is answered without a copy, and its answer is not copied: the body may change the answer */
+    if (call->state == HEADED) {
+        krelay_doc_unref(call->copy);
+        call->copy = NULL;
+        call->client_has_copy = false;
+        belfry_buf_fini(&call->key);
+    }
     krelay_call_set_pace(call, bytes.len);
     krelay_call_pass_on(call);
 }
@@ -730,20 +713,6 @@ void krelay_begin(struct krelay *krelay, struct exchange *x, const struct exchan
 
 /* ---- deadlines ---- */
 
-/* A client whose bytes wait for upstream is not late. True: the call has ended. */
-static bool krelay_call_end_if_late(struct krelay_call *call, uint64_t now)
-{
-    if (call->pace.due_ms > now)
-        return false;
-    if (call->state != HEADED && belfry_buf_len(&call->body) > 0) {
-        pace_excuse(&call->pace, now, call->krelay->opts.pace_ms);
-        return false;
-    }
-    call->krelay->stats.late++;
-    krelay_call_fail(call, KUBE_TIMEOUT, LATE);
-    return true;
-}
-
 static bool pool_is_short(const struct shares *shares, enum shares_pool pool)
 {
     struct shares_stats stats;
@@ -760,43 +729,42 @@ static bool krelay_is_short(const struct krelay *krelay, const struct shares *sh
            (shares != NULL && (pool_is_short(shares, SHARES_CALLS) || pool_is_short(shares, SHARES_CALL_BYTES)));
 }
 
-/* True: the call has ended. */
-static bool krelay_call_end_if_unread(struct krelay_call *call, uint64_t now)
-{
-    if (call->unread_ms > now)
-        return false;
-    if (!krelay_is_short(call->krelay, call->holding.share->shares)) {
-        call->unread_ms = now + UNREAD_LOOK_MS;
-        return false;
-    }
-    call->krelay->stats.unread++;
-    krelay_call_fail(call, KUBE_TIMEOUT, "");
-    return true;
-}
-
-/* True: the call has ended. */
-static bool krelay_call_end_if_due(struct krelay_call *call, uint64_t now)
-{
-    struct krelay_stats *stats = &call->krelay->stats;
-    if (call->turn_ms <= now) {
-        stats->refused++;
-        krelay_call_fail(call, KUBE_TOO_MANY_REQUESTS, NO_TURN);
-    } else if (call->head_ms <= now) {
-        stats->failed++;
-        krelay_call_fail(call, KUBE_TIMEOUT, SILENT);
-    } else {
-        return krelay_call_end_if_unread(call, now) || (call->state != EMPTYING && krelay_call_end_if_late(call, now));
-    }
-    return true;
-}
-
 /* Ends it if its time is up. Returns when to look again. */
 static uint64_t krelay_call_look(struct krelay_call *call, uint64_t now)
 {
+    struct krelay *krelay = call->krelay;
     if (call->opening_ms <= now)
         krelay_call_end_turn(call);
-    if (krelay_call_end_if_due(call, now))
+    if (call->turn_ms <= now) {
+        krelay->stats.refused++;
+        krelay_call_fail(call, KUBE_TOO_MANY_REQUESTS, NO_TURN);
         return BELFRY_NEVER;
+    }
+    if (call->head_ms <= now) {
+        krelay->stats.failed++;
+        krelay_call_fail(call, KUBE_TIMEOUT, SILENT);
+        return BELFRY_NEVER;
+    }
+
+    /* a client that reads nothing */
+    if (call->unread_ms <= now) {
+        if (krelay_is_short(krelay, call->holding.share->shares)) {
+            krelay->stats.unread++;
+            krelay_call_fail(call, KUBE_TIMEOUT, "");
+            return BELFRY_NEVER;
+        }
+        call->unread_ms = now + UNREAD_LOOK_MS;
+    }
+
+    /* a client that does not send its request; one whose bytes wait for upstream is not late */
+    if (call->state != EMPTYING && call->pace.due_ms <= now) {
+        if (call->state == HEADED || belfry_buf_len(&call->body) == 0) {
+            krelay->stats.late++;
+            krelay_call_fail(call, KUBE_TIMEOUT, LATE);
+            return BELFRY_NEVER;
+        }
+        pace_excuse(&call->pace, now, krelay->opts.pace_ms);
+    }
     uint64_t next = belfry_min_time(belfry_min_time(call->turn_ms, call->head_ms),
                                     belfry_min_time(call->opening_ms, call->unread_ms));
     return call->state == EMPTYING ? next : belfry_min_time(next, call->pace.due_ms);
