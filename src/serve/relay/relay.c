@@ -622,8 +622,8 @@ static void on_relay_auth(enum permit_verdict verdict, const char *reason, void 
 }
 
 /* With auth on, upstream could take the call for the tier's own, or has to know its user. With auth off, it would carry
- * out whatever a listener with rights=upstream passes on. Most calls need no check: their token speaks for them, or auth
- * is known to be off. */
+ * out whatever a listener with rights=upstream passes on. Most calls need no check: their token speaks for them, or
+ * auth is known to be off. */
 static bool relay_call_needs_check(const struct relay_call *call, uint64_t now)
 {
     const struct relay_opts *opts = &call->relay->opts;

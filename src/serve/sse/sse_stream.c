@@ -545,8 +545,8 @@ static bool on_state_row(struct belfry_bytes key, struct belfry_bytes kv, void *
 }
 
 /* Reads a part of the state, and appends its message, if it has one. Errors: BELFRY_ERR_COMPACTED (the revision has
- * left the window), BELFRY_ERR_CANCELED (the past was rewritten since the first step): begin anew. BELFRY_ERR_AGAIN (the
- * store is empty yet), BELFRY_ERR_IO, BELFRY_ERR_NOMEM. */
+ * left the window), BELFRY_ERR_CANCELED (the past was rewritten since the first step): begin anew. BELFRY_ERR_AGAIN
+ * (the store is empty yet), BELFRY_ERR_IO, BELFRY_ERR_NOMEM. */
 static enum belfry_err sse_stream_read_state(struct sse_stream *stream, struct belfry_buf *out)
 {
     struct sse_state *state = stream->snapshot;
