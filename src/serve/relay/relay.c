@@ -15,7 +15,6 @@
 #include "serve/relay/relay_guard.h"
 #include "serve/relay/relay_members.h"
 #include "serve/relay/relay_peek.h"
-#include "serve/relay/relay_rights.h"
 #include "serve/relay/relay_room.h"
 #include "serve/relay/relay_turns.h"
 #include "serve/rights/inquiry.h"
@@ -95,6 +94,13 @@ struct relay {
     BELFRY_OWNER;
 };
 
+/* The shape of a method's request. */
+enum relay_request {
+    RELAY_ONE_MESSAGE, /* one message, and the request ends */
+    RELAY_MESSAGES,    /* any number, at any time */
+    RELAY_UNKNOWN      /* not a method of etcd's */
+};
+
 /* The body of a request on its way up. It holds at most EXCHANGE_WINDOW, because what is not sent is not taken from the
  * exchange. */
 struct relay_body {
@@ -160,6 +166,103 @@ struct relay_call {
     size_t user_len;            /* fixed at creation, as: */
     char user[];                /* the name in its certificate */
 };
+
+/* ---- what the names of methods say ---- */
+
+static bool is_one_of(struct belfry_bytes path, const char *const *paths, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (belfry_bytes_equal(path, belfry_bytes_str(paths[i])))
+            return true;
+    }
+    return false;
+}
+
+#define IS_ONE_OF(path, paths) is_one_of(path, paths, sizeof(paths) / sizeof((paths)[0]))
+
+/* True for methods that only read, whatever the request. False for Txn and Alarm (their requests decide), Snapshot (it
+ * holds the hashes of all passwords), and unknown methods. */
+static bool relay_method_reads(struct belfry_bytes path)
+{
+    static const char *const reading[] = {
+        "/etcdserverpb.KV/Range",          "/etcdserverpb.KV/RangeStream",     "/etcdserverpb.Lease/LeaseTimeToLive",
+        "/etcdserverpb.Lease/LeaseLeases", "/etcdserverpb.Cluster/MemberList", "/etcdserverpb.Maintenance/Status",
+        "/etcdserverpb.Maintenance/Hash",  "/etcdserverpb.Maintenance/HashKV", "/etcdserverpb.Auth/AuthStatus",
+        "/etcdserverpb.Auth/Authenticate", /* makes a token, which reads need */
+        "/etcdserverpb.Auth/UserGet",      "/etcdserverpb.Auth/UserList",      "/etcdserverpb.Auth/RoleGet",
+        "/etcdserverpb.Auth/RoleList",     "/v3electionpb.Election/Leader",    "/v3electionpb.Election/Observe",
+    };
+    return IS_ONE_OF(path, reading);
+}
+
+/* True for Auth/Authenticate, whose request names the user. */
+static bool relay_method_authenticates(struct belfry_bytes path)
+{
+    return belfry_bytes_equal(path, belfry_bytes_str("/etcdserverpb.Auth/Authenticate"));
+}
+
+/* True for methods that with auth on every etcd refuses to a caller without a user, with the same status. Others are
+ * refused with another status or answered, depending on etcd's version (decision 0035). */
+static bool relay_method_needs_user(struct belfry_bytes path)
+{
+    static const char *const needing[] = {
+        "/etcdserverpb.KV/Range",
+        "/etcdserverpb.KV/RangeStream",
+        "/etcdserverpb.KV/Put",
+        "/etcdserverpb.KV/DeleteRange",
+        "/etcdserverpb.KV/Txn",
+        "/etcdserverpb.Cluster/MemberAdd",
+        "/etcdserverpb.Cluster/MemberRemove",
+        "/etcdserverpb.Cluster/MemberUpdate",
+        "/etcdserverpb.Cluster/MemberPromote",
+    };
+    static const char *const open[] = {
+        "/etcdserverpb.Auth/Authenticate",
+        "/etcdserverpb.Auth/AuthStatus", /* etcd has answered it to everybody since 3.7 */
+    };
+    bool is_auth = belfry_bytes_begins(path, belfry_bytes_str("/etcdserverpb.Auth/"));
+    return (is_auth && !IS_ONE_OF(path, open)) || IS_ONE_OF(path, needing);
+}
+
+/* True for methods that may still read or write long after their request is complete: Lock, Campaign, Observe, and
+ * unknown methods. Methods of etcd's own services do nothing after their response. */
+static bool relay_method_acts_later(struct belfry_bytes path)
+{
+    return !belfry_bytes_begins(path, belfry_bytes_str("/etcdserverpb."));
+}
+
+static enum relay_request relay_method_request(struct belfry_bytes path)
+{
+    static const char *const services[] = {"/etcdserverpb.", "/v3lockpb.", "/v3electionpb."};
+    if (belfry_bytes_equal(path, belfry_bytes_str("/etcdserverpb.Lease/LeaseKeepAlive")))
+        return RELAY_MESSAGES;
+    for (size_t i = 0; i < sizeof(services) / sizeof(services[0]); i++) {
+        if (belfry_bytes_begins(path, belfry_bytes_str(services[i])))
+            return RELAY_ONE_MESSAGE;
+    }
+    return RELAY_UNKNOWN;
+}
+
+/* True for methods whose response may tell of changes as long as the client stays: Observe, and unknown methods. */
+static bool relay_method_observes(struct belfry_bytes path)
+{
+    return belfry_bytes_equal(path, belfry_bytes_str("/v3electionpb.Election/Observe")) ||
+           relay_method_request(path) == RELAY_UNKNOWN;
+}
+
+/* True for Lease/LeaseKeepAlive, whose request lasts as long as its client, and for which etcd requires no right. */
+static bool relay_method_keeps_alive(struct belfry_bytes path)
+{
+    return belfry_bytes_equal(path, belfry_bytes_str("/etcdserverpb.Lease/LeaseKeepAlive"));
+}
+
+/* True for methods that may turn auth on or off. */
+static bool relay_method_changes_auth(struct belfry_bytes path)
+{
+    return belfry_bytes_begins(path, belfry_bytes_str("/etcdserverpb.Auth/")) && !relay_method_reads(path);
+}
+
+/* ---- a call ---- */
 
 static void relay_call_move_to(struct relay_call *call, enum call_state to)
 {
@@ -985,7 +1088,7 @@ static const struct exchange_events down_events = {
 /* ---- beginning ---- */
 
 /* A path of gRPC is its bytes. A server behind Go's net/http, as etcd's on a TLS port, would drop a query and decode
- * what is escaped, and so carry out what this path was not judged as (relay_guard.h, relay_rights.h). */
+ * what is escaped, and so carry out what this path was not judged as (relay_guard.h, relay_method_reads()). */
 static bool is_plain(struct belfry_bytes path)
 {
     return memchr(path.data, '?', path.len) == NULL && memchr(path.data, '%', path.len) == NULL;
@@ -1036,10 +1139,10 @@ static struct relay_call *relay_call_create(struct relay *relay, struct exchange
         memcpy(call->user, who.text.data, call->user_len = who.text.len);
         who.text.data = call->user;
     }
-    call->logs_in = relay_rights_authenticates(head->path);
+    call->logs_in = relay_method_authenticates(head->path);
     call->tokenless = who.kind != IDENTITY_TOKEN;
     call->needs_auth = who.rights == LISTEN_RIGHTS_UPSTREAM;
-    call->needs_user = relay_rights_needs_user(head->path);
+    call->needs_user = relay_method_needs_user(head->path);
     if (is_cert && who.rights != LISTEN_RIGHTS_OPEN && !call->logs_in)
         call->name = who.text;
     vouch_wait_init(&call->wait, on_relay_vouched);
@@ -1054,11 +1157,11 @@ static struct relay_call *relay_call_create(struct relay *relay, struct exchange
                        exchange_field(head, VIA_FIELD).data == NULL; /* of no tier below */
     call->rewrites =
         relay->opts.advertise != NULL && belfry_bytes_equal(head->path, belfry_bytes_str(RELAY_MEMBERS_PATH));
-    call->changes_auth = relay_rights_changes_auth(head->path);
-    call->acts_later = relay_rights_acts_later(head->path);
+    call->changes_auth = relay_method_changes_auth(head->path);
+    call->acts_later = relay_method_acts_later(head->path);
 
     /* what it holds, and where it is known */
-    call->request.kind = relay_rights_request(head->path);
+    call->request.kind = relay_method_request(head->path);
     belfry_buf_init(&call->request.bytes);
     pace_init(&call->request.pace);
     relay_turn_init(&call->turn, who.source);
@@ -1121,7 +1224,7 @@ void relay_begin(struct relay *relay, struct exchange *x, const struct exchange_
         relay_refuse(relay, x, BELFRY_GRPC_UNIMPLEMENTED, NOT_PLAIN);
         return;
     }
-    bool may_pass = rights == RELAY_ALL || relay_rights_reads(head->path);
+    bool may_pass = rights == RELAY_ALL || relay_method_reads(head->path);
     struct identity who = identity_read(x, head, IDENTITY_OF_GRPC);
     uint64_t within_ms;
     if (!may_pass && !inquiry_is(head, &who, &within_ms)) {
@@ -1151,7 +1254,7 @@ void relay_begin(struct relay *relay, struct exchange *x, const struct exchange_
     /* everything that can make it end by itself */
     uint64_t now = belfry_clock_ms();
     relay_call_set_pace(call, 0);
-    if (relay_rights_observes(head->path)) {
+    if (relay_method_observes(head->path)) {
         relay_call_observe(call, now);
         relay_alarm_set(&relay->alarm, call->look_ms, now);
     }
@@ -1159,7 +1262,7 @@ void relay_begin(struct relay *relay, struct exchange *x, const struct exchange_
         call->due_ms = now + timeout_ms + GRACE_MS;
         relay_alarm_set(&relay->alarm, call->due_ms, now);
     }
-    if (call->tokenless && !relay_rights_keeps_alive(head->path))
+    if (call->tokenless && !relay_method_keeps_alive(head->path))
         belfry_list_append(&relay->anonymous, &call->anonymous);
     relay_recheck_later(relay, now);
 }
