@@ -16,6 +16,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
@@ -26,7 +27,6 @@
 #include "base/treap.h"
 #include "core/watcher.h"
 #include "serve/etcd/watch_input.h"
-#include "serve/etcd/watch_queue.h"
 #include "serve/rights/lanes.h"
 #include "server/grpc_answer.h"
 #include "server/pace.h"
@@ -82,8 +82,40 @@ struct watch_service {
     BELFRY_OWNER;
 };
 
-/* The right to one watch, found by the watch's id. It is claimed before its watch is, while the create waits
- * (watch_queue.h); or for a watch that ran when auth was turned on, and is unproven until the first answer. */
+/* Requests of one stream that wait: creates for the answer about their rights, and what came after them. A client that
+ * resumes sends all its creates at once. All of them are asked about together, which makes few questions upstream, and
+ * handled in the order in which they came.
+ *
+ *     UNASKED --asked--> ASKED --granted--> HELD, or FREE (auth is off)        PLAIN: it needs no right
+ *        ^                 | `--refused-.    `-right is lost-.
+ *        `- no answer came-'             `--------------------`--> REFUSED
+ */
+enum watch_wait {
+    WATCH_WAIT_PLAIN,
+    WATCH_WAIT_UNASKED,
+    WATCH_WAIT_ASKED,
+    WATCH_WAIT_HELD,
+    WATCH_WAIT_FREE,
+    WATCH_WAIT_REFUSED
+};
+
+/* A request that waits. */
+struct watch_waiting {
+    struct belfry_list node;
+    enum watch_wait state;     /* moved by watch_waiting_move_to() alone */
+    struct watch_claim *claim; /* ASKED, HELD; otherwise NULL */
+    char *reason;              /* REFUSED: owned; NULL: there was no memory for it */
+    struct belfry_bytes message;
+    char text[];
+};
+
+struct watch_queue {
+    struct belfry_list requests;
+    size_t n, bytes;
+};
+
+/* The right to one watch, found by the watch's id. It is claimed before its watch is, while the create waits;
+ * or for a watch that ran when auth was turned on, and is unproven until the first answer. */
 struct watch_claim {
     struct belfry_treap_node by_id; /* of watch_stream.claims, once the watch runs */
     struct watch_stream *ws;
@@ -155,6 +187,99 @@ static void watch_stream_move_to(struct watch_stream *ws, enum watch_state to)
         ws->service->stats.asking++;
     else
         ws->service->stats.asking--;
+}
+
+/* ---- requests that wait ---- */
+
+static struct watch_waiting *waiting_of(struct belfry_list *node)
+{
+    return belfry_container(node, struct watch_waiting, node);
+}
+
+static size_t waiting_bytes(const struct watch_waiting *waiting)
+{
+    return sizeof(*waiting) + waiting->message.len;
+}
+
+/* Copies `message`, a WatchRequest that can be scanned, to the end; `state` is PLAIN or UNASKED. Errors:
+ * BELFRY_ERR_NOMEM. */
+static enum belfry_err watch_queue_add(struct watch_queue *queue, struct belfry_bytes message, enum watch_wait state,
+                                       struct watch_waiting **out)
+{
+    assert(state == WATCH_WAIT_PLAIN || state == WATCH_WAIT_UNASKED);
+    struct watch_waiting *waiting = malloc(sizeof(*waiting) + message.len);
+    if (waiting == NULL)
+        return BELFRY_ERR_NOMEM;
+    char *to = waiting->text;
+    *waiting = (struct watch_waiting){.state = state};
+    waiting->message = belfry_pack(&to, message);
+    belfry_list_init(&waiting->node);
+    belfry_list_append(&queue->requests, &waiting->node);
+    queue->n++;
+    queue->bytes += waiting_bytes(waiting);
+    *out = waiting;
+    return BELFRY_OK;
+}
+
+/* Frees it. Its claim has been ended. */
+static void watch_queue_remove(struct watch_queue *queue, struct watch_waiting *waiting)
+{
+    assert(waiting->claim == NULL);
+    belfry_list_remove(&waiting->node);
+    queue->n--;
+    queue->bytes -= waiting_bytes(waiting);
+    free(waiting->reason);
+    free(waiting);
+}
+
+static void watch_waiting_move_to(struct watch_waiting *waiting, enum watch_wait to)
+{
+    assert(waiting->state == (to == WATCH_WAIT_ASKED ? WATCH_WAIT_UNASKED : WATCH_WAIT_ASKED) ||
+           (to == WATCH_WAIT_REFUSED && (waiting->state == WATCH_WAIT_HELD || waiting->state == WATCH_WAIT_UNASKED)));
+    waiting->state = to;
+}
+
+/* Copies the reason. */
+static void watch_waiting_refuse(struct watch_waiting *waiting, const char *reason)
+{
+    waiting->reason = strdup(reason);
+    watch_waiting_move_to(waiting, WATCH_WAIT_REFUSED);
+}
+
+/* Its bytes are lent. */
+static void watch_waiting_read(const struct watch_waiting *waiting, struct belfry_wire_watch_request *out)
+{
+    enum belfry_err err = belfry_scan_watch_request(waiting->message, out);
+    assert(err == BELFRY_OK);
+    belfry_ignore(err);
+}
+
+/* May one more be added? Not after a request that could not be asked about: the next one could not, either. */
+static bool watch_queue_has_room(const struct watch_queue *queue)
+{
+    if (queue->n == 0)
+        return true;
+    return queue->n < WATCH_QUEUE_MAX && queue->bytes < WATCH_QUEUE_BYTES &&
+           waiting_of(queue->requests.prev)->state != WATCH_WAIT_UNASKED;
+}
+
+/* The first request, if it can be handled; otherwise NULL. */
+static struct watch_waiting *watch_queue_settled(const struct watch_queue *queue)
+{
+    if (queue->n == 0)
+        return NULL;
+    struct watch_waiting *first = waiting_of(queue->requests.next);
+    return first->state == WATCH_WAIT_UNASKED || first->state == WATCH_WAIT_ASKED ? NULL : first;
+}
+
+/* The first request that is to be asked about; NULL: none. */
+static struct watch_waiting *watch_queue_unasked(const struct watch_queue *queue)
+{
+    belfry_list_each (node, &queue->requests) {
+        if (waiting_of(node)->state == WATCH_WAIT_UNASKED)
+            return waiting_of(node);
+    }
+    return NULL;
 }
 
 /* ---- claims ---- */
@@ -234,7 +359,7 @@ static void watch_stream_free(struct watch_stream *ws, enum watch_close why)
 {
     struct watch_service *service = ws->service;
     belfry_list_each (node, &ws->queue.requests) {
-        struct watch_claim *waiting = belfry_container(node, struct watch_waiting, node)->claim;
+        struct watch_claim *waiting = waiting_of(node)->claim;
         if (waiting != NULL)
             watch_claim_end(waiting);
     }
@@ -257,7 +382,8 @@ static void watch_stream_free(struct watch_stream *ws, enum watch_close why)
     shares_count(ws->share, SHARES_WATCH_BYTES, ws->watch_bytes, 0);
     service->stats.closed[why]++;
     watch_ask_for_turn(service); /* the core has to remove its watchers */
-    watch_queue_fini(&ws->queue);
+    while (!belfry_list_empty(&ws->queue.requests))
+        watch_queue_remove(&ws->queue, waiting_of(ws->queue.requests.next));
     watch_input_fini(&ws->input);
     belfry_buf_fini(&ws->held);
     free(ws);
@@ -705,7 +831,7 @@ static bool watch_stream_queue(struct watch_stream *ws, const struct belfry_wire
                                struct belfry_bytes raw)
 {
     struct watch_waiting *waiting;
-    bool is_first = watch_queue_is_empty(&ws->queue), asks = watch_needs_right(request);
+    bool is_first = ws->queue.n == 0, asks = watch_needs_right(request);
     if (watch_queue_add(&ws->queue, raw, asks ? WATCH_WAIT_UNASKED : WATCH_WAIT_PLAIN, &waiting) != BELFRY_OK)
         return watch_stream_check(ws, BELFRY_ERR_LIMIT);
     if (ws->state == WATCH_OPEN)
@@ -778,7 +904,7 @@ static bool watch_stream_catch_up(struct watch_stream *ws)
             return false;
         watch_queue_remove(&ws->queue, first);
     }
-    if (ws->state == WATCH_ASKING && watch_queue_is_empty(&ws->queue))
+    if (ws->state == WATCH_ASKING && ws->queue.n == 0)
         watch_stream_move_to(ws, WATCH_OPEN);
     return true;
 }
@@ -985,7 +1111,7 @@ static enum belfry_err watch_stream_open(struct watch_service *service, struct e
     pace_init(&ws->pace);
     ws->deadline_ms = deadline_ms;
     watch_input_init(&ws->input, coding);
-    watch_queue_init(&ws->queue);
+    belfry_list_init(&ws->queue.requests);
     belfry_buf_init(&ws->held);
     belfry_list_init(&ws->hungry);
     belfry_list_init(&ws->inside);

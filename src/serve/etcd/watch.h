@@ -2,7 +2,7 @@
  *
  * watch: etcd's Watch over gRPC: passes the requests of a stream to the core, one after another, and its output back.
  *
- *     OPEN --create, auth on--> ASKING --answers--> OPEN       later requests wait in order (watch_queue.h)
+ *     OPEN --create, auth on--> ASKING --answers--> OPEN       later requests wait in order
  *       |                          |
  *       `--------- deadline, drain, stale, broken, bad request, peer gone -----------> gone
  *
@@ -30,7 +30,7 @@
  *
  * Thread: owner (the worker's).
  * Memory: a stream is one small allocation and has no buffer while it is idle. Requests that cannot be handled yet are
- * kept: at most EXCHANGE_WINDOW, one incomplete message (2 MiB) and a queue (watch_queue.h) per stream. Together they
+ * kept: at most EXCHANGE_WINDOW, one incomplete message (2 MiB) and a queue (WATCH_QUEUE_BYTES, or one request) per stream. Together they
  * count as SHARES_REQUESTS (shares.h); when there is no room, the stream that grows is ended. Watchers count as
  * SHARES_WATCHERS, and what they, the stream and their rights hold as SHARES_WATCH_BYTES. A watcher for which there is
  * no room is answered as created and canceled, with the reason. A stream may wait for its first request forever:
@@ -49,6 +49,8 @@
 #define WATCH_TURN_REQUESTS 512   /* requests of all between two calls of watch_after_turn(): about 2 ms */
 #define WATCH_UNPACK_BYTES  2048  /* unpacking so many bytes costs as much as one request */
 #define WATCH_TURN_ENDS     256   /* streams that one call ends because their time has come */
+#define WATCH_QUEUE_MAX     128   /* requests of a stream that wait; as many ranges as one question has: RIGHTS_BATCH */
+#define WATCH_QUEUE_BYTES   (256 * 1024) /* of these; no more are added from there on */
 
 struct watch_service; /* the watch streams of one worker */
 

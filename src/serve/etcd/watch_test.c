@@ -12,7 +12,6 @@
 #include "base/clock.h"
 #include "core/watcher.h"
 #include "serve/etcd/watch_input.h"
-#include "serve/etcd/watch_queue.h"
 #include "server/pace.h"
 #include "support/fakeexchange.h"
 #include "support/fakeshares.h"
@@ -1012,6 +1011,35 @@ static void creates_that_are_asked_about_together_are_bounded(void **state)
     bed_close(&bed);
 }
 
+static void requests_that_wait_are_bounded_by_their_bytes(void **state)
+{
+    (void)state;
+    BED(bed);
+    static uint8_t key[WATCH_QUEUE_BYTES / 8], message[BELFRY_GRPC_PREFIX_BYTES + sizeof(key) + 100];
+    Etcdserverpb__WatchCreateRequest create = ETCDSERVERPB__WATCH_CREATE_REQUEST__INIT;
+    Etcdserverpb__WatchRequest request = ETCDSERVERPB__WATCH_REQUEST__INIT;
+    create.key = (ProtobufCBinaryData){sizeof(key), key};
+    request.request_union_case = ETCDSERVERPB__WATCH_REQUEST__REQUEST_UNION_CREATE_REQUEST;
+    request.create_request = &create;
+    assert_true(etcdserverpb__watch_request__get_packed_size(&request) <= sizeof(message) - BELFRY_GRPC_PREFIX_BYTES);
+    size_t len = etcdserverpb__watch_request__pack(&request, message + BELFRY_GRPC_PREFIX_BYTES);
+    belfry_grpc_frame_prefix(message, len);
+    bed.permit.closed = true;
+    struct fakeexchange *peer = begin(&bed);
+    for (int i = 0; i <= 8; i++) {
+        fakeexchange_send(peer, message, BELFRY_GRPC_PREFIX_BYTES + len);
+        run(&bed);
+    }
+    assert_int_equal(bed.permit.n, 8); /* the eighth makes them as large */
+    assert_true(peer->taken < peer->came);
+    for (int i = 0; i < 8; i++)
+        answer(&bed.permit.questions[i], PERMIT_REFUSED, PERMIT_DENIED);
+    run(&bed);
+    assert_int_equal(bed.permit.n, 9);
+    assert_int_equal(peer->taken, peer->came);
+    bed_close(&bed);
+}
+
 static void a_right_that_is_lost_before_the_watch_is_made_refuses_it(void **state)
 {
     (void)state;
@@ -1021,7 +1049,9 @@ static void a_right_that_is_lost_before_the_watch_is_made_refuses_it(void **stat
     send_create(peer, "first", "", 0, 0);
     send_create(peer, "second", "", 0, 0);
     answer(&bed.permit.questions[1], PERMIT_HELD, "");
-    answer(&bed.permit.questions[1], PERMIT_REFUSED, PERMIT_DENIED);
+    char lent[] = PERMIT_DENIED;
+    answer(&bed.permit.questions[1], PERMIT_REFUSED, lent);
+    memset(lent, 'x', sizeof(lent) - 1); /* whoever gave the reason uses its memory again */
     answer(&bed.permit.questions[0], PERMIT_HELD, "");
     run(&bed);
     assert_created(peer, 0);
@@ -1943,6 +1973,7 @@ int main(void)
         cmocka_unit_test(nobody_ends_too_many_streams_in_one_turn),
         cmocka_unit_test(requests_wait_in_order_while_rights_are_asked_about),
         cmocka_unit_test(creates_that_are_asked_about_together_are_bounded),
+        cmocka_unit_test(requests_that_wait_are_bounded_by_their_bytes),
         cmocka_unit_test(a_right_that_is_lost_before_the_watch_is_made_refuses_it),
         cmocka_unit_test(creates_that_find_too_many_questions_are_asked_about_later),
         cmocka_unit_test(a_watch_that_loses_its_right_is_cancelled_and_others_go_on),
