@@ -70,9 +70,10 @@ struct watch_service_opts {
 BELFRY_NODISCARD enum belfry_err watch_create(const struct watch_service_opts *opts, struct watch_service **out);
 void watch_destroy(struct watch_service *service); /* every stream ends with 14; before its worker; NULL is fine */
 
-/* The worker it fills from; worker_opts.write is watch_write. Set once, before the first stream. */
 /* As in the options. A message that is being received has the time that it began with. */
 void watch_set_times(struct watch_service *service, uint64_t message_ms, uint64_t unread_ms);
+
+/* The worker it fills from; worker_opts.write is watch_write. Set once, before the first stream. */
 void watch_set_worker(struct watch_service *service, struct worker *worker);
 void watch_write(void *stream_user, const uint8_t *data, size_t len);
 
