@@ -30,11 +30,11 @@
  *
  * Thread: owner (the worker's).
  * Memory: a stream is one small allocation and has no buffer while it is idle. Requests that cannot be handled yet are
- * kept: at most EXCHANGE_WINDOW, one incomplete message (2 MiB) and a queue (WATCH_QUEUE_BYTES, or one request) per stream. Together they
- * count as SHARES_REQUESTS (shares.h); when there is no room, the stream that grows is ended. Watchers count as
- * SHARES_WATCHERS, and what they, the stream and their rights hold as SHARES_WATCH_BYTES. A watcher for which there is
- * no room is answered as created and canceled, with the reason. A stream may wait for its first request forever:
- * SHARES_MEMORY bounds how many do.
+ * kept: at most EXCHANGE_WINDOW, one incomplete message (2 MiB) and a queue (WATCH_QUEUE_BYTES, or one request) per
+ * stream. Together they count as SHARES_REQUESTS (shares.h); when there is no room, the stream that grows is ended.
+ * Watchers count as SHARES_WATCHERS, and what they, the stream and their rights hold as SHARES_WATCH_BYTES. A watcher
+ * for which there is no room is answered as created and canceled, with the reason. A stream may wait for its first
+ * request forever: SHARES_MEMORY bounds how many do.
  */
 #ifndef BELFRY_SERVE_ETCD_WATCH_H
 #define BELFRY_SERVE_ETCD_WATCH_H
