@@ -147,7 +147,7 @@ enum belfry_err key_witness_find(struct key_witness *witness, struct store *stor
         return BELFRY_OK;
     witness->row_past = 0; /* the event is taken into the same place */
     enum belfry_err err = find_event(witness, store, ingest, ingest_overlap(ingest));
-    return err != BELFRY_ERR_NOT_FOUND ? err : find_row(witness, store, ingest);
+    return err != BELFRY_ERR_NOT_FOUND || ingest_is_whole(ingest) ? err : find_row(witness, store, ingest);
 }
 
 enum key_verdict key_witness_judge(const struct key_witness *witness, struct belfry_bytes response, int64_t head)

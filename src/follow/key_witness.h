@@ -1,17 +1,16 @@
 /* src/follow/key_witness.h
  *
- * key_witness: is upstream's past still ours, when there is no overlap, or upstream has compacted it away? What can
- * still be compared is one key of our newest revision with events, read as it was at the compaction: it must be as we
- * left it.
+ * key_witness: is upstream's past still ours, when upstream has compacted the overlap away? What can still be compared
+ * is one key of our newest revision with events, read as it was at the compaction: it must be as we left it.
  *
  * If the compaction is at our head or before it, nothing can have changed that key since. If it is at the revision
- * after our head, the key may have been changed just there, and then it proves nothing. A last event that was a delete,
- * and a last revision that is so large that it is read in slices, prove nothing, either: what comes later in that
- * revision may change the key again.
+ * after our head, the key may have been changed just there, and then it proves nothing. A replica without events, one
+ * whose last event was a delete, and one whose last revision is so large that it is read in slices, prove nothing,
+ * either: what comes later in that revision may change the key again.
  *
- * Where there is no event to take a key from (a replica opened on a listing, a part of the store that sees none for
- * days), the witness is the newest row of the state. That shows less: not what was deleted since, and not what another
- * past has written elsewhere. The state is walked through for it, once until the next event.
+ * A part of the store may see no event for days. If it has no events left to take a key from, the witness is the newest
+ * row of its state. That shows less: not what was deleted since, and not what another past has written elsewhere. The
+ * state is walked through for it, once until the next event.
  *
  * Thread: owner (ingest's). Pure, given a store.
  */

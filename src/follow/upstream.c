@@ -242,14 +242,13 @@ static void upstream_join_at(struct upstream *up, int64_t from, uint64_t at)
 }
 
 /* Opens the live watch at time `at`, from a revision at which upstream can be compared with us. If the head has no
- * known events, the state is compared instead: with the events that upstream has there, which may be deletes, or in a
- * part of the store none; and by a witness, if there is a key. */
+ * known events, the state is compared instead: that of the whole store with the events that upstream has there, that of
+ * a part, in which it need not have any, by a witness. A part without keys has none. */
 static void upstream_join(struct upstream *up, uint64_t at)
 {
     int64_t common = ingest_overlap(up->ingest), head = ingest_head(up->ingest);
     upstream_join_at(up, common != 0 ? common : head, at);
-    struct digest known;
-    if (ingest_overlap_digest(up->ingest, &known))
+    if (common != 0 || ingest_is_whole(up->ingest))
         return;
     enum belfry_err err = key_witness_find(&up->witness, up->store, up->ingest, head, up->now);
     up->vouching = err != BELFRY_ERR_NOT_FOUND;
@@ -292,38 +291,6 @@ static void upstream_start(struct upstream *up)
         upstream_relist(up, EVLOG_CUT_START, 0, "the replica is empty");
 }
 
-/* ---- replaying ---- */
-
-/* Opens windows up to the highest revision that upstream has shown, and the live watch after the last window. */
-static void upstream_open_windows(struct upstream *up)
-{
-    while (up->state == UPSTREAM_REPLAYING && up->replay.lanes[0].state == LANE_IDLE) {
-        unsigned slot = 0;
-        if (up->next_window + up->window <= up->known) {
-            slot = replay_free_slot(&up->replay);
-            if (slot == 0)
-                return;
-            up->stats.windows++;
-        }
-        int64_t end = slot == 0 ? REPLAY_NO_END : up->next_window + up->window;
-        replay_open(&up->replay, slot, up->next_window - 1, end, up->now);
-        up->next_window = end;
-    }
-}
-
-/* Far behind: windows instead of the live watch. */
-static void upstream_replay(struct upstream *up)
-{
-    struct lane *live = &up->replay.lanes[0];
-    int64_t from = ingest_head(up->ingest) + 1, first = live->start;
-    upstream_move(up, UPSTREAM_REPLAYING);
-    replay_close(&up->replay, live);
-    up->next_window = from + up->window;
-    replay_open(&up->replay, 1, first, up->next_window, up->now);
-    up->stats.windows++;
-    upstream_open_windows(up);
-}
-
 /* ---- a witness, where the overlap is compacted ---- */
 
 /* The witness proves nothing. If the scope is the whole store, we list again, as if the past had been rewritten,
@@ -364,12 +331,9 @@ static void upstream_hear_witness(struct upstream *up, struct belfry_bytes respo
     if (up->state != UPSTREAM_JOINING)
         return;
     switch (key_witness_judge(&up->witness, response, ingest_head(up->ingest))) {
-    case KEY_SAME: /* of the whole store, our head is still to come, and is compared, too */
+    case KEY_SAME:
         up->vouching = false;
-        if (!upstream_expects_overlap(up, &up->replay.lanes[0]))
-            upstream_joined(up, &up->replay.lanes[0]);
-        else if (up->known - ingest_head(up->ingest) >= up->far)
-            upstream_replay(up);
+        upstream_joined(up, &up->replay.lanes[0]);
         break;
     case KEY_OTHER:
         upstream_relist(up, EVLOG_CUT_REWRITTEN, 0, "a key that we have is another there");
@@ -391,6 +355,38 @@ static void upstream_witness_failed(struct upstream *up, enum belfry_err err)
         upstream_join(up, upstream_retry_at(up)); /* upstream was set back since the watch ended */
     else /* also if upstream is below our head: the revision that is read meanwhile judges that */
         question_ask(&up->witness_read, upstream_retry_at(up));
+}
+
+/* ---- replaying ---- */
+
+/* Opens windows up to the highest revision that upstream has shown, and the live watch after the last window. */
+static void upstream_open_windows(struct upstream *up)
+{
+    while (up->state == UPSTREAM_REPLAYING && up->replay.lanes[0].state == LANE_IDLE) {
+        unsigned slot = 0;
+        if (up->next_window + up->window <= up->known) {
+            slot = replay_free_slot(&up->replay);
+            if (slot == 0)
+                return;
+            up->stats.windows++;
+        }
+        int64_t end = slot == 0 ? REPLAY_NO_END : up->next_window + up->window;
+        replay_open(&up->replay, slot, up->next_window - 1, end, up->now);
+        up->next_window = end;
+    }
+}
+
+/* Far behind: windows instead of the live watch. */
+static void upstream_replay(struct upstream *up)
+{
+    struct lane *live = &up->replay.lanes[0];
+    int64_t from = ingest_head(up->ingest) + 1, first = live->start;
+    upstream_move(up, UPSTREAM_REPLAYING);
+    replay_close(&up->replay, live);
+    up->next_window = from + up->window;
+    replay_open(&up->replay, 1, first, up->next_window, up->now);
+    up->stats.windows++;
+    upstream_open_windows(up);
 }
 
 /* ---- what the lanes give to ingest ---- */

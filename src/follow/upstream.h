@@ -17,8 +17,8 @@
  * (a replica opened on the state of a listing) R is the head, and what arrives must have left the state that we have.
  * If R is compacted, the watch starts after our head, and nothing of it is taken before a key of R, read after the
  * watch was created, is found as we left it (key_witness.h); without such a key, only a linearizable read can be
- * asked. Without events of ours, too, nothing is taken before a witness is heard: in a part of the store nothing need
- * arrive at the head, and what arrives may be a delete, which says little about the state.
+ * asked. In a part of the store without events of ours, nothing need arrive at the head: there, too, nothing is taken
+ * before a witness is heard.
  *
  * A resume is a join. The owner's client creates a broken watch again by itself, after the last revision and so
  * without an overlap. So a second created answer closes the watch and joins again at R: one round trip and one

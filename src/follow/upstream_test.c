@@ -468,8 +468,6 @@ static void listing_opened_anew_is_compared_by_its_state(void **state)
         assert_int_equal(r->watches[0].from, 10);
         created(r, 0);
         assert_int_equal(upstream_state(r->up), UPSTREAM_JOINING);
-        assert_true(answer_page(r)); /* the newest row */
-        assert_int_equal(upstream_state(r->up), rewritten ? UPSTREAM_LISTING : UPSTREAM_JOINING);
         deliver(r, 0);
         assert_int_equal(upstream_state(r->up), rewritten ? UPSTREAM_LISTING : UPSTREAM_LIVE);
         settle(r);
@@ -486,7 +484,6 @@ static void listing_whose_head_upstream_passes_over_was_rewritten(void **state)
     past_fill(r->past, 12, "b");
     obey(r);
     created(r, 0);
-    assert_true(answer_page(r));
     r->watches[0].next = 11;
     deliver(r, 0);
     assert_int_equal(upstream_state(r->up), UPSTREAM_LISTING);
@@ -935,25 +932,6 @@ static void scope_without_events_finds_a_rewritten_past_by_its_newest_row(void *
     assert_int_equal(cut_of(r).why, EVLOG_CUT_REWRITTEN);
 }
 
-/* Of the whole store, the event at the head is compared with the state. That of another past may be the delete of a key
- * that we do not have: it left the state that we have, as far as it says. */
-static void head_that_is_a_delete_elsewhere_is_found_by_the_newest_row(void **state)
-{
-    struct rig *r = *state;
-    past_fill(r->past, 10, "a");
-    settle(r);
-    restart(r);
-    struct digest known;
-    assert_false(ingest_overlap_digest(r->ingest, &known));
-    rewrite(r, 8, 8);
-    assert_int_equal(past_put(r->past, PAST_KEYS - 1, "b"), 9);
-    assert_int_equal(past_delete(r->past, PAST_KEYS - 1), 10);
-    past_fill(r->past, 14, "b");
-    settle(r);
-    assert_follows(r);
-    assert_int_equal(cut_of(r).why, EVLOG_CUT_REWRITTEN);
-}
-
 /* The linearizable read finds that; the witness cannot be read at a revision that is not there. */
 static void scope_without_events_that_was_set_back_is_judged(void **state)
 {
@@ -1132,7 +1110,6 @@ static void far_behind_goes_by_windows_merged_in_order(void **state)
             past_random(r->past, &rng);
         obey(r);
         created(r, 0);
-        assert_true(answer_page(r));
         assert_int_equal(upstream_state(r->up), UPSTREAM_REPLAYING);
         for (int i = 0; i < 200000 && upstream_state(r->up) != UPSTREAM_LIVE; i++) {
             unsigned slot = (unsigned)belfry_rng_below(&rng, SLOTS);
@@ -2140,7 +2117,6 @@ int main(void)
         T(progress_that_no_witness_vouched_for_is_not_taken),
         T(scope_without_events_is_live_when_its_newest_row_is_found),
         T(scope_without_events_finds_a_rewritten_past_by_its_newest_row),
-        T(head_that_is_a_delete_elsewhere_is_found_by_the_newest_row),
         T(scope_without_events_that_was_set_back_is_judged),
         T(witness_that_cannot_be_found_now_is_looked_for_again),
         T(tier_that_says_compacted_of_what_is_above_it_was_rewritten),
