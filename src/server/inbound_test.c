@@ -605,7 +605,8 @@ static struct {
     uint64_t takes_ns; /* what a handler does with each piece of a body */
     uint64_t first_id; /* of connections */
     char order[64];    /* whose pieces came, as letters */
-    size_t last_piece, longest_piece, n_pieces;
+    size_t sizes[64];  /* of the first pieces */
+    size_t longest_piece, n_pieces;
 } reading;
 
 static void take_time(const struct exchange *x)
@@ -619,8 +620,9 @@ static void take_time(const struct exchange *x)
 static void on_piece(struct exchange *x, struct belfry_bytes bytes, void *user)
 {
     (void)user;
+    if (reading.n_pieces < sizeof(reading.sizes) / sizeof(reading.sizes[0]))
+        reading.sizes[reading.n_pieces] = bytes.len;
     reading.n_pieces++;
-    reading.last_piece = bytes.len;
     reading.longest_piece = bytes.len > reading.longest_piece ? bytes.len : reading.longest_piece;
     take_time(x);
     exchange_taken(x, bytes.len);
@@ -633,46 +635,63 @@ static void begin_pieces(struct exchange *x, const struct exchange_head *head, v
     exchange_handle(x, &pieces, NULL);
 }
 
-static void turn_until_pieces(size_t n)
-{
-    for (uint64_t end = belfry_clock_ms() + 5000; reading.n_pieces < n && belfry_clock_ms() < end;)
-        turn();
-    assert_true(reading.n_pieces >= n);
-}
-
 /* A unix socket, which holds more than one read takes. */
-static void reads_are_as_large_as_handling_them_is_fast(void **state)
+static int connect_unix(void)
 {
-    (void)state;
-    enum { LEAST = 2 * 1024, MOST = 64 * 1024, HELD = 2 * MOST };
-    static char bytes[HELD];
-    int pair[2], held = 4 * HELD;
-    memset(&reading, 0, sizeof(reading));
-    f.begin = begin_pieces;
+    int pair[2], held = 512 * 1024;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
     setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &held, sizeof(held));
     struct inbound_arrival arrival = {.fd = pair[1], .peer = {.family = CLIENT_UNIX}};
     assert_int_equal(inbound_accept(f.group, &arrival, belfry_clock_ms()), BELFRY_OK);
+    return pair[0];
+}
+
+static void reads_are_as_large_as_handling_them_is_fast(void **state)
+{
+    (void)state;
+    enum { LEAST = 2 * 1024, FIRST = 16 * 1024, MOST = 64 * 1024, HELD = 2 * MOST, PIECES = 20 };
+    static char bytes[HELD];
+    memset(&reading, 0, sizeof(reading));
+    f.begin = begin_pieces;
+    int fd = connect_unix();
 
     reading.takes_ns = 600000; /* each time more than a turn's reads of a connection may take */
-    say(pair[0], POST);
-    turn();
-    say_bytes(pair[0], bytes, HELD);
-    for (size_t i = 1, most = MOST; i<20; i++, most = most / 2> LEAST ? most / 2 : LEAST) {
-        turn_until_pieces(i);
-        assert_true(reading.last_piece <= most);
+    say(fd, POST);
+    say_bytes(fd, bytes, HELD);
+    uint64_t end = belfry_clock_ms() + 5000;
+    for (size_t turns = 1; reading.n_pieces < PIECES && belfry_clock_ms() < end; turns++) {
+        uv_run(&f.loop, UV_RUN_NOWAIT);
+        assert_true(reading.n_pieces <= turns + 1); /* one read in each; the first has one more, of those put off */
     }
-    assert_int_equal(reading.last_piece, LEAST);
-    turn_until_pieces(30);
-    assert_int_equal(reading.last_piece, LEAST);
+    assert_true(reading.n_pieces >= PIECES);
+    assert_int_equal(reading.sizes[0], FIRST - strlen(POST));
+    size_t most = FIRST;
+    for (size_t i = 1; i < PIECES; i++) {
+        most = most / 2 < LEAST ? LEAST : most / 2;
+        assert_int_equal(reading.sizes[i], most);
+    }
 
     reading.takes_ns = 0;
-    for (uint64_t end = belfry_clock_ms() + 5000; reading.longest_piece < MOST && belfry_clock_ms() < end; turn())
-        belfry_ignore(send(pair[0], bytes, HELD, MSG_NOSIGNAL));
+    for (end = belfry_clock_ms() + 5000; reading.longest_piece < MOST && belfry_clock_ms() < end; turn())
+        belfry_ignore(send(fd, bytes, HELD, MSG_NOSIGNAL));
     for (int i = 0; i < 20; i++, turn())
-        belfry_ignore(send(pair[0], bytes, HELD, MSG_NOSIGNAL));
+        belfry_ignore(send(fd, bytes, HELD, MSG_NOSIGNAL));
     assert_int_equal(reading.longest_piece, MOST); /* as long as the buffer */
-    close(pair[0]);
+    close(fd);
+}
+
+/* What follows an open request is kept, and more of it is not wanted. */
+static void a_turn_ends_when_no_more_is_wanted(void **state)
+{
+    (void)state;
+    enum { FIRST = 16 * 1024 };
+    static char bytes[4 * FIRST];
+    int fd = connect_unix();
+    say(fd, GET("/open"));
+    say_bytes(fd, bytes, sizeof(bytes));
+    turn_until_begun(1);
+    assert_int_equal(stats().bytes_in, FIRST);
+    close(fd);
 }
 
 static void run_until_order(size_t n)
@@ -712,6 +731,46 @@ static void connections_that_are_put_off_have_their_turns_in_order(void **state)
     for (int i = 0; i < PEERS; i++)
         close(fds[i]);
     close(probe);
+}
+
+/* One that has a place among those is read for a newcomer, takes long, and is put off again. */
+static void a_connection_that_is_put_off_twice_keeps_its_place(void **state)
+{
+    (void)state;
+    enum { SLOW = 64 * 1024 }; /* more than one read takes */
+    static char bytes[SLOW];
+    close_group();
+    assert_int_equal(open_group((struct inbound_opts){.limits.total[SHARES_CONNECTIONS] = 6, .newcomers_first = true}),
+                     BELFRY_OK);
+    int probe = connect_peer(NULL);
+    say(probe, GET("/hello"));
+    expect(probe, HELLO);
+    close(probe);
+    turn_for(20);
+    memset(&reading, 0, sizeof(reading));
+    reading.first_id = f.id + 1;
+    f.begin = begin_pieces;
+    int slow = connect_peer(NULL), first = connect_peer(NULL), second = connect_peer(NULL);
+    say(slow, POST);
+    say(second, POST);
+    turn_for(20);
+    reading.takes_ns = 4100000; /* more than there is for a turn */
+    say_bytes(slow, bytes, SLOW);
+    say(first, POST "piece");
+    say(second, "piece");
+    uv_run(&f.loop, UV_RUN_NOWAIT);
+    assert_null(strpbrk(reading.order, "bc")); /* both are put off */
+    size_t n = strlen(reading.order);
+    int newcomer = connect_peer(NULL);
+    assert_string_equal(reading.order + n, "b");
+    assert_int_equal(stats().connections, 3); /* `slow`, whose request came first, has made way */
+    say(first, "piece");
+    run_until_order(n + 3);
+    assert_string_equal(reading.order + n, "bbc");
+    close(newcomer);
+    close(slow);
+    close(first);
+    close(second);
 }
 
 /* Those that are late wait among others, whose pieces take 50 ms: they end while they are put off. */
@@ -1076,6 +1135,44 @@ static void answers_to_pings_wait_for_company_but_not_for_long(void **state)
     assert_int_equal(stats().writes, writes + 1); /* both with one */
     close(first);
     close(second);
+}
+
+static uint64_t looked_writes;
+
+static void on_look(uv_timer_t *timer)
+{
+    (void)timer;
+    inbound_flush(f.group, belfry_clock_ms());
+    looked_writes = stats().writes;
+}
+
+/* Bytes come 30 ms after the PING, and 60 ms after it the answer was sent. */
+static void an_answer_that_is_owed_keeps_its_time(void **state)
+{
+    (void)state;
+    char payload[64], byte;
+    uv_timer_t look;
+    int fd = open_h2_stream(1);
+    uint64_t writes = stats().writes;
+    say_ping(fd);
+    turn();
+    looked_writes = 0;
+    uv_timer_init(&f.loop, &look);
+    uv_update_time(&f.loop);
+    uv_timer_start(&look, on_look, 60, 0);
+    turn_for(30);
+    say_bytes(fd, "", 1); /* a frame begins */
+    for (uint64_t end = belfry_clock_ms() + 5000; looked_writes == 0 && belfry_clock_ms() < end;)
+        turn();
+    uv_close((uv_handle_t *)&look, NULL);
+    uv_run(&f.loop, UV_RUN_NOWAIT);
+    assert_int_equal(looked_writes, writes + 1);
+    hear_frame(fd, 6, payload, sizeof(payload));
+    say_bytes(fd, "", 1);
+    turn_for(60);
+    assert_int_equal(recv(fd, &byte, 1, 0), -1); /* it came once */
+    assert_int_equal(stats().writes, writes + 1);
+    close(fd);
 }
 
 static void a_connection_that_has_ended_owes_no_answer(void **state)
@@ -2264,20 +2361,16 @@ static void a_peer_that_closes_its_unix_socket_during_a_response_is_found(void *
     (void)state;
     close_group();
     assert_int_equal(open_group((struct inbound_opts){.probe_ms = 100}), BELFRY_OK);
-    int pairs[2][2];
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pairs[i]), 0);
-        struct inbound_arrival arrival = {.fd = pairs[i][1], .peer = {.family = CLIENT_UNIX}};
-        assert_int_equal(inbound_accept(f.group, &arrival, belfry_clock_ms()), BELFRY_OK);
-        say(pairs[i][0], GET("/open"));
-    }
+    int half = connect_unix(), whole = connect_unix();
+    say(half, GET("/open"));
+    say(whole, GET("/open"));
     turn_until_begun(2);
-    shutdown(pairs[0][0], SHUT_WR);
-    close(pairs[1][0]);
+    shutdown(half, SHUT_WR);
+    close(whole);
     turn_for(400);
     assert_int_equal(f.n_gone, 1);
     assert_int_equal(stats().connections, 1);
-    close(pairs[0][0]);
+    close(half);
 }
 
 /* A peer that pipelines is not read from while its first response runs, so that only asking the kernel tells. */
@@ -2491,10 +2584,13 @@ int main(void)
         cmocka_unit_test_setup_teardown(shutting_up_to_a_number_spares_newcomers, setup, teardown),
         cmocka_unit_test_setup_teardown(shutting_ends_the_idle_and_waits_for_the_rest, setup, teardown),
         cmocka_unit_test_setup_teardown(reads_are_as_large_as_handling_them_is_fast, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_turn_ends_when_no_more_is_wanted, setup, teardown),
         cmocka_unit_test_setup_teardown(connections_that_are_put_off_have_their_turns_in_order, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_connection_that_is_put_off_twice_keeps_its_place, setup, teardown),
         cmocka_unit_test_setup_teardown(a_connection_that_has_ended_has_no_turn, setup, teardown),
         cmocka_unit_test_setup_teardown(costly_input_is_put_off, setup, teardown),
         cmocka_unit_test_setup_teardown(answers_to_pings_wait_for_company_but_not_for_long, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_answer_that_is_owed_keeps_its_time, setup, teardown),
         cmocka_unit_test_setup_teardown(a_connection_that_has_ended_owes_no_answer, setup, teardown),
         cmocka_unit_test_setup_teardown(a_balancer_names_its_client, setup, teardown),
         cmocka_unit_test_setup_teardown(a_health_check_of_a_balancer_has_its_own_address, setup, teardown),
