@@ -31,7 +31,9 @@ BELFRY_NODISCARD enum belfry_err tier_start(const struct tier_opts *opts, struct
 
 /* Stops every thread. NULL is fine. */
 void tier_stop(struct tier *tier);
-void tier_destroy(struct tier *tier); /* stopped, and the front's mailbox is closed. NULL is fine */
+
+/* To be called after tier_stop(), and after the front's mailbox was closed. NULL is fine. */
+void tier_destroy(struct tier *tier);
 
 /* Gives an accepted connection to the worker with the least to do, which refuses it when there are as many as the limit
  * on descriptors allows. */
