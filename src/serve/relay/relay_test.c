@@ -600,6 +600,42 @@ static void a_request_of_one_message_is_late_until_its_end(void **state)
     fakeexchange_gone(&fake);
 }
 
+/* What a request costs its connection (exchange_holds()) says whether the relay takes it for whole. */
+static void a_request_of_one_message_is_held_to_be_whole_at_its_end(void **state)
+{
+    (void)state;
+    make_relay(NULL, NULL);
+    begin(PUT);
+    assert_true(fake.x.held > EXCHANGE_COST); /* with its head */
+    fakeexchange_send(&fake, "\0\0\0\0\3abc", 8);
+    assert_true(fake.x.held > EXCHANGE_COST);
+    drive_until(upstream_count(bed.members[0]) == 1 && upstream_request(bed.members[0], 0)->body_len == 8);
+    assert_int_equal(fake.x.held, EXCHANGE_COST); /* nothing is kept, but there may be more of it */
+    fakeexchange_half_close(&fake);
+    assert_int_equal(fake.x.held, 0);
+    fakeexchange_gone(&fake);
+}
+
+static void a_stream_is_held_to_be_whole_between_messages(void **state)
+{
+    (void)state;
+    make_relay(NULL, NULL);
+    begin(KEEPALIVE);
+    assert_true(fake.x.held > EXCHANGE_COST); /* no message has come */
+    fakeexchange_send(&fake, "\0\0\0\0\3ab", 7);
+    drive_until(upstream_count(bed.members[0]) == 1 && upstream_request(bed.members[0], 0)->body_len == 7);
+    assert_int_equal(fake.x.held, EXCHANGE_COST);
+    fakeexchange_send(&fake, "c", 1);
+    assert_int_equal(fake.x.held, 0);
+    drive_until(upstream_request(bed.members[0], 0)->body_len == 8);
+    assert_int_equal(fake.x.held, 0);
+    fakeexchange_send(&fake, "\0", 1);
+    assert_true(fake.x.held >= EXCHANGE_COST);
+    fakeexchange_half_close(&fake);
+    assert_int_equal(fake.x.held, 0); /* no more of it will come */
+    fakeexchange_gone(&fake);
+}
+
 static void half_a_message_ends_and_a_stream_between_messages_waits(void **state)
 {
     (void)state;
@@ -1468,6 +1504,8 @@ int main(void)
         cmocka_unit_test_teardown(upstream_hears_of_a_call_when_its_message_is_whole_or_a_stream_begins, teardown),
         cmocka_unit_test_teardown(a_call_without_its_body_ends_and_upstream_never_hears_of_it, teardown),
         cmocka_unit_test_teardown(a_request_of_one_message_is_late_until_its_end, teardown),
+        cmocka_unit_test_teardown(a_request_of_one_message_is_held_to_be_whole_at_its_end, teardown),
+        cmocka_unit_test_teardown(a_stream_is_held_to_be_whole_between_messages, teardown),
         cmocka_unit_test_teardown(half_a_message_ends_and_a_stream_between_messages_waits, teardown),
         cmocka_unit_test_teardown(whoever_observes_is_judged_again_after_a_period, teardown),
         cmocka_unit_test_teardown(while_auth_is_unknown_whoever_observes_is_judged_in_time, teardown),
