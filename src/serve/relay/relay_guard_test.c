@@ -303,47 +303,70 @@ static void txns_that_are_complete_have_deleted_the_lowest_key_of_both_branches(
     }
 }
 
+/* What a guard holds before the last byte of a Txn, and the most before any. Nothing is held after the last one. */
+static size_t held_before_the_end(struct belfry_buf request, size_t *out_most)
+{
+    struct belfry_bytes bytes = belfry_buf_bytes(&request);
+    uint8_t prefix[BELFRY_GRPC_PREFIX_BYTES];
+    struct relay_guard guard;
+    size_t held = 0, most = 0;
+    belfry_grpc_frame_prefix(prefix, bytes.len);
+    relay_guard_init(&guard, RELAY_GUARD_TXN, false);
+    assert_int_equal(relay_guard_pass(&guard, belfry_bytes_of(prefix, sizeof(prefix))), RELAY_GUARD_HARMLESS);
+    assert_int_equal(relay_guard_bytes(&guard), 0);
+    for (size_t i = 0; i < bytes.len; i++) {
+        held = relay_guard_bytes(&guard);
+        most = held > most ? held : most;
+        assert_int_equal(relay_guard_pass(&guard, belfry_bytes_of(bytes.data + i, 1)), RELAY_GUARD_HARMLESS);
+    }
+    assert_int_equal(relay_guard_bytes(&guard), 0);
+    relay_guard_fini(&guard);
+    belfry_buf_fini(&request);
+    *out_most = most;
+    return held;
+}
+
+/* With so many keys. */
+static size_t cost_of(size_t n_keys)
+{
+    return sizeof(struct relay_guard_writes) + n_keys * sizeof(struct relay_guard_key);
+}
+
 /* As deep as deletes may be, with one in either branch of each Txn. */
 static void what_deletes_hold_is_bounded(void **state)
 {
     (void)state;
+    size_t most;
     struct belfry_buf request = both(delete_from("m", YES), delete_from("m", NO));
     for (int i = 1; i < RELAY_GUARD_LEVELS - 1; i++)
         request = both(both(delete_from("m", YES), delete_from("m", NO)), in_a_txn(request, NO));
-    struct belfry_bytes bytes = belfry_buf_bytes(&request);
-    uint8_t prefix[BELFRY_GRPC_PREFIX_BYTES];
-    struct relay_guard guard;
-    belfry_grpc_frame_prefix(prefix, bytes.len);
-    relay_guard_init(&guard, RELAY_GUARD_TXN, false);
-    assert_int_equal(relay_guard_pass(&guard, belfry_bytes_of(prefix, sizeof(prefix))), RELAY_GUARD_HARMLESS);
-    size_t most = 0;
-    for (size_t i = 0; i < bytes.len; i++) {
-        assert_int_equal(relay_guard_pass(&guard, belfry_bytes_of(bytes.data + i, 1)), RELAY_GUARD_HARMLESS);
-        most = relay_guard_bytes(&guard) > most ? relay_guard_bytes(&guard) : most;
-    }
+    held_before_the_end(request, &most);
     assert_in_range(most, (2 * RELAY_GUARD_LEVELS - 2) * sizeof(struct relay_guard_key), 55000);
-    assert_int_equal(relay_guard_bytes(&guard), 0);
-    relay_guard_fini(&guard);
-    belfry_buf_fini(&request);
 }
 
 static void deletes_cost_memory_that_is_counted(void **state)
 {
     (void)state;
+    size_t most;
     struct belfry_buf request = both(delete_from("b", YES), both(delete_from("c", NO), touch("a", YES)));
-    struct belfry_bytes bytes = belfry_buf_bytes(&request);
-    uint8_t prefix[BELFRY_GRPC_PREFIX_BYTES];
-    struct relay_guard guard;
-    belfry_grpc_frame_prefix(prefix, bytes.len);
-    relay_guard_init(&guard, RELAY_GUARD_TXN, false);
-    assert_int_equal(relay_guard_pass(&guard, belfry_bytes_of(prefix, sizeof(prefix))), RELAY_GUARD_HARMLESS);
-    assert_int_equal(relay_guard_bytes(&guard), 0);
-    assert_int_equal(relay_guard_pass(&guard, belfry_bytes_of(bytes.data, bytes.len - 1)), RELAY_GUARD_HARMLESS);
-    assert_int_equal(relay_guard_bytes(&guard), sizeof(struct relay_guard_writes) + 2 * sizeof(struct relay_guard_key));
-    assert_int_equal(relay_guard_pass(&guard, belfry_bytes_of(bytes.data + bytes.len - 1, 1)), RELAY_GUARD_HARMLESS);
-    assert_int_equal(relay_guard_bytes(&guard), 0);
-    relay_guard_fini(&guard);
-    belfry_buf_fini(&request);
+    assert_int_equal(held_before_the_end(request, &most), cost_of(2));
+    assert_int_equal(most, cost_of(2));
+}
+
+static void txns_that_are_complete_leave_one_key_however_many_they_are(void **state)
+{
+    (void)state;
+    size_t most;
+    struct belfry_buf request = delete_from("x", NO);
+    for (int i = 0; i < 5; i++) {
+        struct belfry_buf deleted = both(delete_from("m", YES), delete_from("b", NO));
+        request = both(request, in_a_txn(both(deleted, touch("a", NO)), NO));
+    }
+    assert_int_equal(held_before_the_end(both(request, touch("a", NO)), &most), cost_of(1));
+    assert_int_equal(most, cost_of(3)); /* with both of a Txn that is open */
+
+    request = in_a_txn(delete_from("b", YES), NO); /* the outer one has deleted nothing itself */
+    assert_int_equal(held_before_the_end(both(request, touch("a", NO)), &most), cost_of(1));
 }
 
 static void expect_alarm(struct belfry_buf request, enum relay_guard_verdict verdict)
@@ -487,6 +510,7 @@ int main(void)
         cmocka_unit_test(txns_that_are_complete_have_deleted_the_lowest_key_of_both_branches),
         cmocka_unit_test(what_deletes_hold_is_bounded),
         cmocka_unit_test(deletes_cost_memory_that_is_counted),
+        cmocka_unit_test(txns_that_are_complete_leave_one_key_however_many_they_are),
         cmocka_unit_test(alarms_and_actions_that_do_not_exist_kill),
         cmocka_unit_test(names_that_bbolt_does_not_take_kill),
         cmocka_unit_test(depth_is_bounded),
