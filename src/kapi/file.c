@@ -5,33 +5,37 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-/* Reads to the end of the file or the buffer; retries after EINTR. */
-static ssize_t read_fully(int fd, char *out, size_t cap)
+/* Reads to the end of the file or the buffer; retries after EINTR. Stores how much, also on failure. Returns 0 or an
+ * errno. */
+static int read_fully(int fd, char *out, size_t cap, size_t *out_len)
 {
-    size_t len = 0;
-    while (len < cap) {
-        ssize_t n = read(fd, out + len, cap - len);
+    *out_len = 0;
+    while (*out_len < cap) {
+        ssize_t n = read(fd, out + *out_len, cap - *out_len);
         if (n == 0)
             break;
         if (n < 0 && errno != EINTR)
-            return -1;
-        len += n > 0 ? (size_t)n : 0;
+            return errno;
+        *out_len += n > 0 ? (size_t)n : 0;
     }
-    return (ssize_t)len;
+    return 0;
 }
 
 static int read_fd(int fd, char *out, size_t cap, size_t *out_len)
 {
     char more;
-    ssize_t len = read_fully(fd, out, cap), rest = len < 0 ? -1 : read_fully(fd, &more, 1);
-    if (rest < 0)
-        return errno;
-    *out_len = (size_t)len;
-    return rest > 0 ? EFBIG : 0;
+    size_t n_more;
+    int why = read_fully(fd, out, cap, out_len);
+    if (why == 0)
+        why = read_fully(fd, &more, 1, &n_more);
+    if (why != 0)
+        return why;
+    return n_more > 0 ? EFBIG : 0;
 }
 
 int belfry_file_read(const char *path, char *out, size_t cap, size_t *out_len)
 {
+    *out_len = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0)
         return errno;

@@ -43,37 +43,45 @@ static const char *option(const struct belfry_opts *opts, enum belfry_opt opt)
 
 /* ---- kubeconfig files ---- */
 
+/* Reads the file into `text`, of KUBE_MANIFEST_MAX. Stores how many bytes were read, also on failure. Errors:
+ * BELFRY_ERR_NOT_FOUND (the file does not exist), BELFRY_ERR_INVALID (unreadable, too large); BELFRY_ERR_NOMEM. */
+static enum belfry_err read_file(const char *path, char *text, size_t *out_len, char *why)
+{
+    int problem = belfry_file_read(path, text, KUBE_MANIFEST_MAX, out_len);
+    if (problem == 0)
+        return BELFRY_OK;
+    if (problem == ENOMEM)
+        return BELFRY_ERR_NOMEM;
+    return say(why, problem == ENOENT || problem == ENOTDIR ? BELFRY_ERR_NOT_FOUND : BELFRY_ERR_INVALID,
+               "kubeconfig %.160s: %s", path, problem == EFBIG ? "it is larger than 3 MiB" : strerror(problem));
+}
+
+static bool is_blank(const char *text, size_t len)
+{
+    while (len > 0 && strchr(" \t\r\n", text[len - 1]) != NULL)
+        len--;
+    return len == 0;
+}
+
 /* Consumes `path`; NULL means that there was no memory for it. An empty file is skipped: KUBECONFIG=/dev/null means no
- * kubeconfig. Errors: BELFRY_ERR_NOT_FOUND (the file does not exist), BELFRY_ERR_INVALID (unreadable, too large);
- * BELFRY_ERR_NOMEM. */
+ * kubeconfig. Errors: as read_file(). */
 static enum belfry_err add_file(struct files *files, char *path, char *why)
 {
     size_t len = 0;
-    enum belfry_err err = BELFRY_OK;
     char *text = malloc(KUBE_MANIFEST_MAX); /* pages that are not written use no memory */
-    int problem = path == NULL || text == NULL ? ENOMEM : belfry_file_read(path, text, KUBE_MANIFEST_MAX, &len);
-    if (problem == ENOMEM)
-        err = BELFRY_ERR_NOMEM;
-    else if (problem != 0)
-        err = say(why, problem == ENOENT || problem == ENOTDIR ? BELFRY_ERR_NOT_FOUND : BELFRY_ERR_INVALID,
-                  "kubeconfig %.160s: %s", path, problem == EFBIG ? "it is larger than 3 MiB" : strerror(problem));
-    else
-        files->n_there++;
-
-    size_t filled = problem == 0 ? len : 0; /* up to the last byte that is not blank */
-    while (filled > 0 && strchr(" \t\r\n", text[filled - 1]) != NULL)
-        filled--;
-    if (problem == 0 && filled > 0) {
-        files->list[files->n] = (struct belfry_kubeconfig_file){path, belfry_bytes_of(text, len)};
-        files->paths[files->n] = path;
-        files->texts[files->n++] = text;
-        return BELFRY_OK;
+    enum belfry_err err = path == NULL || text == NULL ? BELFRY_ERR_NOMEM : read_file(path, text, &len, why);
+    files->n_there += err == BELFRY_OK;
+    if (err != BELFRY_OK || is_blank(text, len)) {
+        if (text != NULL)
+            explicit_bzero(text, len); /* it may begin with a password */
+        free(text);
+        free(path);
+        return err;
     }
-    if (text != NULL && problem != ENOENT) /* it may begin with a password */
-        explicit_bzero(text, problem == 0 ? len : KUBE_MANIFEST_MAX);
-    free(text);
-    free(path);
-    return err;
+    files->list[files->n] = (struct belfry_kubeconfig_file){path, belfry_bytes_of(text, len)};
+    files->paths[files->n] = path;
+    files->texts[files->n++] = text;
+    return BELFRY_OK;
 }
 
 /* Reads the files that $KUBECONFIG names and that exist; at least one must. */
