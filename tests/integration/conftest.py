@@ -7,6 +7,8 @@ import time
 import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
+# Before anything imports grpc: its handlers run in every child, write to its stderr, and may abort the process.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 import needs  # noqa: E402
 import netns  # noqa: E402
