@@ -99,12 +99,14 @@ meet_suites() {
     steps_beside=()
 }
 
-build_preset() { # ccache keeps what it compiled in another folder, too: a path that is under this one counts from here
+# ccache serves another clone, too: paths under this folder count from here. Also for the builds of what is called from here.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+
+build_preset() {
     local launcher
     launcher=$(command -v ccache || true)
-    CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 cmake --preset "$1" -DBELFRY_WERROR=ON \
-        -DCMAKE_C_COMPILER_LAUNCHER="$launcher" -DCMAKE_CXX_COMPILER_LAUNCHER="$launcher" &&
-        CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 cmake --build --preset "$1" -- -k 0
+    cmake --preset "$1" -DBELFRY_WERROR=ON -DCMAKE_C_COMPILER_LAUNCHER="$launcher" -DCMAKE_CXX_COMPILER_LAUNCHER="$launcher" &&
+        cmake --build --preset "$1" -- -k 0
 }
 
 test_preset() {
