@@ -7,7 +7,6 @@ generated code is too old to know.
 import copy
 import difflib
 import json
-import os
 import queue
 import select
 import socket
@@ -17,9 +16,7 @@ import time
 
 import hpack
 import procs
-
-os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # its handlers run in every child, and write to its stderr
-import grpc  # noqa: E402
+import grpc
 
 WAIT = 10  # for what must come
 QUIET = 0.15  # for what must not: more than a round of etcd's replay loop

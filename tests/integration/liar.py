@@ -1,13 +1,10 @@
 """A tier that lies: it passes every call on to etcd and every answer back, and once changes what a watch is told. What
 a checker of tiers must find, it must find here."""
 import copy
-import os
 from concurrent.futures import ThreadPoolExecutor
 
 from differential import channel, decode, encode
-
-os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
-import grpc  # noqa: E402
+import grpc
 
 WATCH = "/etcdserverpb.Watch/Watch"
 SPARED = 3  # responses with what is to be changed that pass unchanged, so that the watch has begun well

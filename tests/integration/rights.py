@@ -1,13 +1,10 @@
 """Clients that hold a token: single calls, and a watch that notes when it was sent what."""
-import os
 import queue
 import threading
 import time
 
 from differential import decode, encode
-
-os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # its handlers run in every child, and write to its stderr
-import grpc  # noqa: E402
+import grpc
 
 RANGE, TXN, AUTHENTICATE = "/etcdserverpb.KV/Range", "/etcdserverpb.KV/Txn", "/etcdserverpb.Auth/Authenticate"
 WATCH = "/etcdserverpb.Watch/Watch"
